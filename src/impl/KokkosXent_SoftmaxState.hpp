@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The KokkosXent authors
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef KOKKOSXENT_IMPL_SOFTMAXSTATE_HPP
+#define KOKKOSXENT_IMPL_SOFTMAXSTATE_HPP
+
+#include <impl/KokkosXent_Exp.hpp>
+
+#include <Kokkos_Core.hpp>
+
+namespace KokkosXent::Impl {
+
+template <class Scalar>
+inline constexpr Scalar infinity_v = Kokkos::Experimental::infinity_v<Scalar>;
+
+template <class Scalar>
+inline constexpr Scalar nan_v = Kokkos::Experimental::quiet_NaN_v<Scalar>;
+
+/// The background target mass seen so far (Targets says what that is): mass = sum b_j and
+/// gap = sum b_j (max - z_j), both over the classes seen.
+template <class Scalar, bool HasBackground>
+struct BackgroundSums {
+  Scalar mass = 0;
+  Scalar gap  = 0;
+
+  /// The gap measured from new_max instead of old_max.
+  KOKKOS_FUNCTION Scalar gap_from(Scalar old_max, Scalar new_max) const {
+    return (mass == 0 || old_max == new_max) ? gap : gap + mass * (new_max - old_max);
+  }
+};
+
+template <class Scalar>
+struct BackgroundSums<Scalar, false> {};
+
+/// m and d of the formula, over a part of a row that may be empty.
+///
+/// d = 1 + rest where anything was seen: the maximum's own term, exactly 1, is not added to the
+/// others, so that log d = log1p(rest) keeps a confident row's loss that 1 + rest would round
+/// away. An empty part, like one of -inf only, is max = -inf and rest = 0. A NaN logit turns rest
+/// to NaN; max never is NaN. A +inf logit shows as max = +inf.
+template <class Scalar, bool HasBackground>
+struct SoftmaxState : BackgroundSums<Scalar, HasBackground> {
+  Scalar max  = -infinity_v<Scalar>;
+  Scalar rest = 0;
+
+  /// log d; NaN for a row with no finite maximum.
+  KOKKOS_FUNCTION Scalar log_sum() const {
+    return Kokkos::isfinite(max) ? Kokkos::log1p(rest) : nan_v<Scalar>;
+  }
+
+  KOKKOS_FUNCTION void merge(const SoftmaxState& other) {
+    const Scalar new_max = max > other.max ? max : other.max;
+    if constexpr (HasBackground) {
+      this->gap = this->gap_from(max, new_max) + other.gap_from(other.max, new_max);
+      this->mass += other.mass;
+    }
+    const bool tie = max == other.max && new_max > -infinity_v<Scalar>;
+    rest           = rest_under(new_max) + other.rest_under(new_max) + (tie ? Scalar(1) : Scalar(0));
+    max            = new_max;
+  }
+
+ private:
+  /// What this part adds to the rest of a state whose maximum is new_max >= max.
+  KOKKOS_FUNCTION Scalar rest_under(Scalar new_max) const {
+    if (max == new_max) return rest;
+    const Scalar sum = max > -infinity_v<Scalar> ? 1 + rest : rest;
+    return sum * exp_nonpositive(max - new_max);
+  }
+};
+
+/// Kokkos reducer that merges states.
+template <class State>
+class MergeStates {
+ public:
+  using reducer          = MergeStates;
+  using value_type       = State;
+  using result_view_type = Kokkos::View<State, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+
+  KOKKOS_FUNCTION explicit MergeStates(State& result) : m_result(&result) {}
+  KOKKOS_FUNCTION void join(State& into, const State& from) const { into.merge(from); }
+  KOKKOS_FUNCTION void init(State& state) const { state = State{}; }
+  KOKKOS_FUNCTION State& reference() const { return *m_result; }
+  KOKKOS_FUNCTION result_view_type view() const { return result_view_type(m_result); }
+  KOKKOS_FUNCTION static constexpr bool references_scalar() { return true; }
+
+ private:
+  State* m_result;
+};
+
+/// Lanes states side by side, for SIMD: lane l of a chunk's element e is e % Lanes.
+template <class Scalar, bool HasBackground, int Lanes>
+class LaneStates {
+ public:
+  using State = SoftmaxState<Scalar, HasBackground>;
+
+  KOKKOS_FUNCTION LaneStates() {
+    for (int l = 0; l < Lanes; ++l) {
+      m_max[l]  = -infinity_v<Scalar>;
+      m_rest[l] = 0;
+      m_mass[l] = 0;
+      m_gap[l]  = 0;
+    }
+  }
+
+  /// Takes in a chunk of mapped logits z; -inf where there is none. One exp for each element and
+  /// one for each lane: the chunk's maximum is taken first.
+  template <int Size>
+  KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size]) {
+    Scalar new_max[Lanes];
+    find_max(z, new_max);
+    absorb_exponentials(z, new_max);
+  }
+
+  /// The same, with the background mass b of each class; 0 where there is none.
+  template <int Size>
+  KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], const Scalar (&b)[Size]) {
+    Scalar new_max[Lanes];
+    find_max(z, new_max);
+    absorb_background(z, b, new_max);
+    absorb_exponentials(z, new_max);
+  }
+
+  KOKKOS_FUNCTION State lane(int l) const {
+    State state;
+    state.max  = m_max[l];
+    state.rest = m_rest[l];
+    if constexpr (HasBackground) {
+      state.mass = m_mass[l];
+      state.gap  = m_gap[l];
+    }
+    return state;
+  }
+
+  /// All lanes as one state, where they are parts of one row.
+  KOKKOS_FUNCTION State merged() const {
+    if constexpr (Lanes == 1) return lane(0);
+    State all;
+    for (int l = 0; l < Lanes; ++l) all.max = m_max[l] > all.max ? m_max[l] : all.max;
+    const bool any_seen = all.max > -infinity_v<Scalar>;
+    Scalar rest[Lanes];
+    Scalar tie[Lanes];
+    for (int l = 0; l < Lanes; ++l) {
+      const Scalar sum = (m_max[l] > -infinity_v<Scalar> ? Scalar(1) : Scalar(0)) + m_rest[l];
+      const Scalar moved = sum * exp_nonpositive(m_max[l] - (any_seen ? all.max : Scalar(0)));
+      const bool at_max  = m_max[l] == all.max;
+      rest[l]            = at_max ? m_rest[l] : moved;
+      tie[l]             = at_max ? Scalar(1) : Scalar(0);
+    }
+    Scalar ties = -1;
+    for (int l = 0; l < Lanes; ++l) {
+      all.rest += rest[l];
+      ties += tie[l];
+    }
+    all.rest += any_seen ? ties : Scalar(0);
+    if constexpr (HasBackground) {
+      for (int l = 0; l < Lanes; ++l) {
+        all.mass += m_mass[l];
+        all.gap += lane(l).gap_from(m_max[l], all.max);
+      }
+    }
+    return all;
+  }
+
+ private:
+  template <int Size>
+  KOKKOS_FUNCTION void find_max(const Scalar (&z)[Size], Scalar (&new_max)[Lanes]) const {
+    for (int l = 0; l < Lanes; ++l) new_max[l] = m_max[l];
+    for (int e = 0; e < Size; e += Lanes)
+      for (int l = 0; l < Lanes; ++l)
+        new_max[l] = z[e + l] > new_max[l] ? z[e + l] : new_max[l];
+  }
+
+  template <int Size>
+  KOKKOS_FUNCTION void absorb_background(const Scalar (&z)[Size], const Scalar (&b)[Size],
+                                         const Scalar (&new_max)[Lanes]) {
+    for (int l = 0; l < Lanes; ++l) {
+      const Scalar moved = m_gap[l] + m_mass[l] * (new_max[l] - m_max[l]);
+      m_gap[l]           = (m_mass[l] == 0 || m_max[l] == new_max[l]) ? m_gap[l] : moved;
+    }
+    for (int e = 0; e < Size; e += Lanes)
+      for (int l = 0; l < Lanes; ++l) {
+        const Scalar z_e = z[e + l];
+        const Scalar gap = z_e == -infinity_v<Scalar> ? infinity_v<Scalar> : new_max[l] - z_e;
+        m_gap[l] += b[e + l] == 0 ? Scalar(0) : b[e + l] * gap;
+        m_mass[l] += b[e + l];
+      }
+  }
+
+  template <int Size>
+  KOKKOS_FUNCTION void absorb_exponentials(const Scalar (&z)[Size],
+                                           const Scalar (&new_max)[Lanes]) {
+    Scalar shift[Lanes];  // finite where the maximum is -inf: -inf - -inf would be NaN
+    Scalar sum[Lanes];
+    Scalar ties[Lanes];
+    for (int l = 0; l < Lanes; ++l) {
+      shift[l] = new_max[l] > -infinity_v<Scalar> ? new_max[l] : Scalar(0);
+      sum[l]   = 0;
+      ties[l]  = 0;
+    }
+    for (int e = 0; e < Size; e += Lanes)
+      for (int l = 0; l < Lanes; ++l) {
+        const Scalar term = exp_nonpositive(z[e + l] - shift[l]);
+        const bool at_max = z[e + l] == new_max[l];
+        sum[l] += at_max ? Scalar(0) : term;
+        ties[l] += at_max ? Scalar(1) : Scalar(0);
+      }
+    for (int l = 0; l < Lanes; ++l) {
+      const bool seen    = m_max[l] > -infinity_v<Scalar>;
+      const bool same    = m_max[l] == new_max[l];
+      const Scalar moved = ((seen ? Scalar(1) : Scalar(0)) + m_rest[l]) *
+                           exp_nonpositive(m_max[l] - shift[l]);
+      const Scalar extra = same ? ties[l] : ties[l] - 1;
+      m_rest[l] = (same ? m_rest[l] : moved) + sum[l] +
+                  (new_max[l] > -infinity_v<Scalar> ? extra : Scalar(0));
+      m_max[l] = new_max[l];
+    }
+  }
+
+  Scalar m_max[Lanes];
+  Scalar m_rest[Lanes];
+  Scalar m_mass[Lanes];  // unused, and optimised away, without a background
+  Scalar m_gap[Lanes];
+};
+
+}  // namespace KokkosXent::Impl
+
+#endif

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The KokkosXent authors
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef KOKKOSXENT_IMPL_TARGETS_HPP
+#define KOKKOSXENT_IMPL_TARGETS_HPP
+
+#include <impl/KokkosXent_Row.hpp>
+#include <impl/KokkosXent_SoftmaxState.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+
+namespace KokkosXent::Impl {
+
+enum class RowKind { counts, ignored, invalid };
+
+/// A row's target, apart from its background: q_j = (spike where j = cls) + b_j.
+template <class Scalar>
+struct RowTarget {
+  RowKind kind;
+  std::int64_t cls;    // the class that holds the spike; -1 where there is none
+  Scalar spike;        // (1 - eps) w_y
+  Scalar denominator;  // what the row adds to the mean's D
+};
+
+/// w_j, 1 where the user gave none.
+template <class Scalar>
+struct ClassWeights {
+  const Scalar* data;  // null: no weights
+  std::int64_t stride;
+  const double* sum;  // sum w_j on the device; not read without weights
+
+  KOKKOS_FUNCTION bool given() const { return data != nullptr; }
+  KOKKOS_FUNCTION Scalar operator()(std::int64_t cls) const {
+    return given() ? data[cls * stride] : Scalar(1);
+  }
+  KOKKOS_FUNCTION Matrix<const Scalar> as_matrix() const { return {data, 0, stride}; }
+};
+
+/// Class indices. The background is label smoothing's b_j = (eps / V) w_j; without smoothing there
+/// is none, and nothing of it is compiled.
+template <class Scalar, bool Smoothing>
+class IndexTargets {
+ public:
+  static constexpr bool has_background         = Smoothing;
+  static constexpr bool background_total_known = true;
+
+  IndexTargets(const std::int32_t* indices, std::int64_t stride)
+      : m_narrow(indices), m_stride(stride) {}
+  IndexTargets(const std::int64_t* indices, std::int64_t stride)
+      : m_wide(indices), m_stride(stride) {}
+
+  void configure(std::int64_t num_classes, std::int64_t ignore_index, double label_smoothing,
+                 const ClassWeights<Scalar>& weights) {
+    m_num_classes  = num_classes;
+    m_ignore_index = ignore_index;
+    m_keep         = static_cast<Scalar>(1.0 - label_smoothing);
+    m_share        = label_smoothing / static_cast<double>(num_classes);
+    m_weights      = weights;
+  }
+
+  KOKKOS_FUNCTION RowTarget<Scalar> operator()(std::int64_t row) const {
+    const std::int64_t cls = m_wide ? m_wide[row * m_stride] : m_narrow[row * m_stride];
+    if (cls == m_ignore_index) return {RowKind::ignored, -1, 0, 0};
+    if (cls < 0 || cls >= m_num_classes) return {RowKind::invalid, -1, 0, 0};
+    const Scalar weight = m_weights(cls);
+    return {RowKind::counts, cls, m_keep * weight, weight};
+  }
+
+  /// b_j of one class.
+  KOKKOS_FUNCTION Scalar background(std::int64_t, std::int64_t cls) const {
+    return static_cast<Scalar>(m_share) * m_weights(cls);
+  }
+
+  /// sum b_j
+  KOKKOS_FUNCTION Scalar background_total() const {
+    const double sum = m_weights.given() ? *m_weights.sum : static_cast<double>(m_num_classes);
+    return static_cast<Scalar>(m_share * sum);
+  }
+
+  /// Loads b_j by chunks, for a thread that walks the row with W.
+  template <class W>
+  class BackgroundRow {
+   public:
+    KOKKOS_FUNCTION BackgroundRow(const IndexTargets& targets, std::int64_t, std::int64_t first)
+        : m_share(static_cast<Scalar>(targets.m_share)),
+          m_weights(W::row(targets.m_weights.as_matrix(), 0, first)) {}
+
+    template <int Size, int Run, bool Masked>
+    KOKKOS_FUNCTION void load(const Chunk<Size, Run, Masked>& chunk, Scalar (&b)[Size]) const {
+      if (m_weights.data) {
+        load_chunk<W::on_host>(m_weights, chunk, b, Scalar(0));
+        for (int e = 0; e < Size; ++e) b[e] *= m_share;
+      } else {
+        for (int e = 0; e < Size; ++e) b[e] = chunk.exists(e) ? m_share : Scalar(0);
+      }
+    }
+
+   private:
+    Scalar m_share;
+    Row<const Scalar> m_weights;
+  };
+
+ private:
+  const std::int32_t* m_narrow = nullptr;
+  const std::int64_t* m_wide   = nullptr;
+  std::int64_t m_stride;
+  std::int64_t m_num_classes  = 0;
+  std::int64_t m_ignore_index = 0;
+  Scalar m_keep               = 1;  // 1 - eps
+  double m_share              = 0;  // eps / V
+  ClassWeights<Scalar> m_weights{};
+};
+
+/// Class probabilities t: no spike, the background is b_j = w_j ((1 - eps) t_j + eps / V).
+template <class Scalar, class T>
+class ProbabilityTargets {
+ public:
+  static constexpr bool has_background         = true;
+  static constexpr bool background_total_known = false;
+
+  explicit ProbabilityTargets(const Matrix<const T>& probabilities)
+      : m_probabilities(probabilities) {}
+
+  void configure(std::int64_t num_classes, std::int64_t, double label_smoothing,
+                 const ClassWeights<Scalar>& weights) {
+    m_keep    = static_cast<Scalar>(1.0 - label_smoothing);
+    m_share   = static_cast<Scalar>(label_smoothing / static_cast<double>(num_classes));
+    m_weights = weights;
+  }
+
+  KOKKOS_FUNCTION RowTarget<Scalar> operator()(std::int64_t) const {
+    return {RowKind::counts, -1, 0, 1};
+  }
+
+  KOKKOS_FUNCTION Scalar background(std::int64_t row, std::int64_t cls) const {
+    return mass(load_value<Scalar>(m_probabilities(row, cls)), m_weights(cls));
+  }
+
+  template <class W>
+  class BackgroundRow {
+   public:
+    KOKKOS_FUNCTION BackgroundRow(const ProbabilityTargets& targets, std::int64_t row,
+                                  std::int64_t first)
+        : m_targets(targets),
+          m_probabilities(W::row(targets.m_probabilities, row, first)),
+          m_weights(W::row(targets.m_weights.as_matrix(), 0, first)) {}
+
+    template <int Size, int Run, bool Masked>
+    KOKKOS_FUNCTION void load(const Chunk<Size, Run, Masked>& chunk, Scalar (&b)[Size]) const {
+      load_chunk<W::on_host>(m_probabilities, chunk, b, Scalar(0));
+      if (m_weights.data) {
+        Scalar weight[Size];
+        load_chunk<W::on_host>(m_weights, chunk, weight, Scalar(0));
+        for (int e = 0; e < Size; ++e) b[e] = m_targets.mass(b[e], weight[e]);
+      } else {
+        for (int e = 0; e < Size; ++e)
+          b[e] = m_targets.mass(b[e], chunk.exists(e) ? Scalar(1) : Scalar(0));
+      }
+    }
+
+   private:
+    const ProbabilityTargets& m_targets;
+    Row<const T> m_probabilities;
+    Row<const Scalar> m_weights;
+  };
+
+ private:
+  KOKKOS_FUNCTION Scalar mass(Scalar probability, Scalar weight) const {
+    return weight * (m_keep * probability + m_share);
+  }
+
+  Matrix<const T> m_probabilities;
+  Scalar m_keep  = 1;  // 1 - eps
+  Scalar m_share = 0;  // eps / V
+  ClassWeights<Scalar> m_weights{};
+};
+
+/// The row loss. z_target is the logit that holds the spike (not used without one).
+template <class Scalar, bool HasBackground>
+KOKKOS_INLINE_FUNCTION Scalar row_loss(const RowTarget<Scalar>& target,
+                                       const SoftmaxState<Scalar, HasBackground>& state,
+                                       Scalar log_sum, Scalar z_target) {
+  // A term of no mass is 0 also where z = -inf, but not where the row holds a NaN.
+  Scalar loss = target.spike == 0 ? 0 * log_sum : target.spike * ((state.max - z_target) + log_sum);
+  if constexpr (HasBackground) loss += state.gap + state.mass * log_sum;
+  return loss;
+}
+
+/// What the gradient needs to know of a row that counts.
+template <class Scalar>
+struct RowStatistics {
+  Scalar max;               // m
+  Scalar log_sum;           // log d
+  Scalar background_total;  // sum b_j
+};
+
+/// d loss / d z_j for one row, before rounding: scale (A p_j - q_j).
+template <class Scalar>
+class RowGradient {
+ public:
+  RowGradient() = default;
+  KOKKOS_FUNCTION RowGradient(const RowTarget<Scalar>& target,
+                              const RowStatistics<Scalar>& statistics, Scalar scale)
+      : m_max(statistics.max),
+        m_log_sum(statistics.log_sum),
+        m_scale(scale),
+        m_background_total(statistics.background_total),
+        m_spike(target.spike),
+        m_total(m_spike + m_background_total),
+        m_scaled_total(scale * m_total) {}
+
+  KOKKOS_FUNCTION Scalar log_probability(Scalar z) const { return (z - m_max) - m_log_sum; }
+
+  /// A class without mass.
+  KOKKOS_FUNCTION Scalar plain(Scalar z) const {
+    return m_scaled_total * exp_nonpositive(log_probability(z));
+  }
+  /// A class with background mass b only.
+  KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {
+    return m_scale * (m_total * exp_nonpositive(log_probability(z)) - b);
+  }
+  /// Whether a class holds more than half the probability, so that A p - q would cancel.
+  KOKKOS_FUNCTION bool is_dominant(Scalar z) const {
+    return log_probability(z) > Scalar(-0.69314718055994530942);
+  }
+  /// A (p - 1) + (A - q), which does not cancel, for a class with background mass b, and the spike.
+  KOKKOS_FUNCTION Scalar dominant(Scalar z, Scalar b, bool holds_spike) const {
+    const Scalar other_mass = (m_background_total - b) + (holds_spike ? Scalar(0) : m_spike);
+    return m_scale * (m_total * Kokkos::expm1(log_probability(z)) + other_mass);
+  }
+  /// The class that holds the spike, and background mass b.
+  KOKKOS_FUNCTION Scalar at_spike(Scalar z, Scalar b) const {
+    if (is_dominant(z) || m_background_total == 0) return dominant(z, b, true);
+    return m_scale * (m_total * exp_nonpositive(log_probability(z)) - (b + m_spike));
+  }
+
+ private:
+  Scalar m_max;
+  Scalar m_log_sum;
+  Scalar m_scale;
+  Scalar m_background_total;
+  Scalar m_spike;
+  Scalar m_total;
+  Scalar m_scaled_total;
+};
+
+}  // namespace KokkosXent::Impl
+
+#endif

@@ -1,0 +1,465 @@
+// SPDX-FileCopyrightText: The KokkosXent authors
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef KOKKOSXENT_IMPL_TILE_HPP
+#define KOKKOSXENT_IMPL_TILE_HPP
+
+#include <impl/KokkosXent_Backward.hpp>
+#include <impl/KokkosXent_Forward.hpp>
+#include <impl/KokkosXent_Row.hpp>
+#include <impl/KokkosXent_Schedule.hpp>
+#include <impl/KokkosXent_SoftmaxState.hpp>
+#include <impl/KokkosXent_Targets.hpp>
+#include <impl/KokkosXent_Totals.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+// Kernels whose threads run along rows instead of classes: every SIMD lane (host) or thread
+// (device) owns a row. They serve rows that are adjacent in memory (LayoutLeft) everywhere, and on
+// the host also short rows. On a device the classes of a tile are shared by several slices of
+// threads, whose states meet in team scratch.
+
+namespace KokkosXent::Impl {
+
+template <class Problem>
+struct Tile {
+  using ExecutionSpace = typename Problem::ExecutionSpace;
+  using Scalar         = typename Problem::Scalar;
+  using State          = typename Problem::State;
+
+  static constexpr bool on_host = Problem::on_host;
+  static constexpr int lanes    = Problem::RowWalk::lanes;             // rows a thread owns
+  static constexpr int threads  = on_host ? 1 : Tuning::tile_rows;     // threads side by side
+  static constexpr int rows     = lanes * threads;                     // rows a tile
+  static constexpr int depth    = 8;                                   // classes taken in at once
+
+  KOKKOS_FUNCTION static std::int64_t count(std::int64_t all_rows) {
+    return (all_rows + rows - 1) / rows;
+  }
+};
+
+/// A thread's place in a tile.
+template <class Problem>
+struct TileThread {
+  std::int64_t first_row;
+  int row_count;  // rows of the thread's lanes that exist
+  int column;     // which of Tile::threads
+  int slice;      // which share of the classes
+  int slices;
+
+  template <class Member>
+  KOKKOS_FUNCTION TileThread(const Member& team, std::int64_t tile, std::int64_t all_rows)
+      : column(team.team_rank() % Tile<Problem>::threads),
+        slice(team.team_rank() / Tile<Problem>::threads),
+        slices(team.team_size() / Tile<Problem>::threads) {
+    first_row                 = tile * Tile<Problem>::rows + column * Tile<Problem>::lanes;
+    const std::int64_t behind = all_rows - first_row;
+    row_count = static_cast<int>(behind < 0 ? 0 : (behind < Tile<Problem>::lanes ? behind : Tile<Problem>::lanes));
+  }
+
+  /// Calls visit(first class, depth) for the slice's classes; depth is a std::integral_constant.
+  template <class Visit>
+  KOKKOS_FUNCTION void for_each_block(std::int64_t classes, const Visit& visit) const {
+    constexpr int depth     = Tile<Problem>::depth;
+    const std::int64_t full = classes / depth;
+    for (std::int64_t block = slice; block < full; block += slices)
+      visit(block * depth, std::integral_constant<int, depth>{});
+    for (std::int64_t cls = full * depth + slice; cls < classes; cls += slices)
+      visit(cls, std::integral_constant<int, 1>{});
+  }
+};
+
+/// The targets of a thread's rows, and whether their logits are to be read.
+template <class Problem>
+struct TileTargets {
+  RowTarget<typename Problem::Scalar> target[Tile<Problem>::lanes];
+  bool any_counts = false;
+
+  KOKKOS_FUNCTION TileTargets(const Problem& problem, const TileThread<Problem>& thread) {
+    for (int l = 0; l < Tile<Problem>::lanes; ++l) {
+      target[l] = {RowKind::ignored, -1, 0, 0};
+      if (l < thread.row_count) target[l] = problem.targets(thread.first_row + l);
+      any_counts |= target[l].kind == RowKind::counts;
+    }
+  }
+};
+
+/// values[d * lanes + l] = element (first_row + l, cls + d); fill for rows that do not exist.
+template <int Lanes, class T, class Scalar, int Size>
+KOKKOS_INLINE_FUNCTION void load_block(const Matrix<const T>& matrix, std::int64_t first_row,
+                                       int row_count, std::int64_t cls, Scalar (&values)[Size],
+                                       Scalar fill) {
+  const T* block = &matrix(first_row, cls);
+  if (row_count < Lanes) {
+    for (int e = 0; e < Size; ++e)
+      values[e] = e % Lanes < row_count
+                      ? load_value<Scalar>(matrix(first_row + e % Lanes, cls + e / Lanes))
+                      : fill;
+  } else if (matrix.row_stride == 1) {
+    for (int d = 0; d < Size / Lanes; ++d)
+      for (int l = 0; l < Lanes; ++l)
+        values[d * Lanes + l] = load_value<Scalar>(block[d * matrix.class_stride + l]);
+  } else {
+    for (int l = 0; l < Lanes; ++l)
+      for (int d = 0; d < Size / Lanes; ++d)
+        values[d * Lanes + l] =
+            load_value<Scalar>(block[l * matrix.row_stride + d * matrix.class_stride]);
+  }
+}
+
+template <int Lanes, class T, class Scalar, int Size>
+KOKKOS_INLINE_FUNCTION void store_block(const Matrix<T>& matrix, std::int64_t first_row,
+                                        int row_count, std::int64_t cls,
+                                        const Scalar (&values)[Size]) {
+  for (int d = 0; d < Size / Lanes; ++d)
+    for (int l = 0; l < (row_count < Lanes ? row_count : Lanes); ++l)
+      matrix(first_row + l, cls + d) = round_value<T>(values[d * Lanes + l]);
+}
+
+template <class Problem, class Scalar, int Size>
+KOKKOS_INLINE_FUNCTION void load_background_block(const Problem& problem,
+                                                  const TileThread<Problem>& thread,
+                                                  std::int64_t cls, Scalar (&b)[Size]) {
+  constexpr int lanes = Tile<Problem>::lanes;
+  for (int d = 0; d < Size / lanes; ++d)
+    for (int l = 0; l < lanes; ++l)
+      b[d * lanes + l] =
+          l < thread.row_count ? problem.targets.background(thread.first_row + l, cls + d) : Scalar(0);
+}
+
+/// The states of a tile's rows, after all slices: state[l] for the thread's lane l.
+template <class Problem>
+struct TileStates {
+  typename Problem::State state[Tile<Problem>::lanes];
+};
+
+/// A device team and the scratch in which its slices meet.
+template <class Problem, class Member>
+class TileTeam {
+ public:
+  using Scalar = typename Problem::Scalar;
+  using State  = typename Problem::State;
+
+  KOKKOS_FUNCTION explicit TileTeam(const Member& team) : m_team(team) {
+    if constexpr (!Problem::on_host)
+      m_scratch = team.team_scratch(0).get_shmem_aligned(sizeof(State) * team.team_size(),
+                                                         alignof(State));
+  }
+
+  /// merge(into, from) over what the slices hold for a row; every slice gets the result. All
+  /// threads of the team must call it.
+  template <class Value, class Merge>
+  KOKKOS_FUNCTION Value over_slices(const TileThread<Problem>& thread, const Value& mine,
+                                    const Merge& merge) const {
+    static_assert(sizeof(Value) <= sizeof(State));
+    if constexpr (Problem::on_host) {
+      return mine;
+    } else {
+      auto* const values         = static_cast<Value*>(m_scratch);
+      values[m_team.team_rank()] = mine;
+      m_team.team_barrier();
+      Value all = values[thread.column];
+      for (int s = 1; s < thread.slices; ++s)
+        merge(all, values[s * Tile<Problem>::threads + thread.column]);
+      m_team.team_barrier();  // the scratch is used again
+      return all;
+    }
+  }
+
+ private:
+  const Member& m_team;
+  void* m_scratch = nullptr;
+};
+
+template <class Problem, class Member>
+KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
+                                                      const TileTeam<Problem, Member>& team,
+                                                      const TileThread<Problem>& thread,
+                                                      const TileTargets<Problem>& targets) {
+  using Scalar        = typename Problem::Scalar;
+  using Targets       = typename Problem::Targets;
+  constexpr int lanes = Tile<Problem>::lanes;
+  LaneStates<Scalar, Targets::has_background, lanes> states;
+  if (targets.any_counts)
+    thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
+      Scalar z[depth * lanes];
+      load_block<lanes>(problem.logits, thread.first_row, thread.row_count, cls, z,
+                        -infinity_v<Scalar>);
+      if constexpr (Targets::has_background) {
+        Scalar b[depth * lanes];
+        load_background_block(problem, thread, cls, b);
+        states.absorb(z, b);
+      } else {
+        states.absorb(z);
+      }
+    });
+  TileStates<Problem> all;
+  for (int l = 0; l < lanes; ++l)
+    all.state[l] = team.over_slices(thread, states.lane(l),
+                                    [](auto& into, const auto& from) { into.merge(from); });
+  return all;
+}
+
+/// The results of a thread's rows.
+template <class Problem>
+struct TileResults {
+  RowResult<typename Problem::Scalar> row[Tile<Problem>::lanes];
+};
+
+template <class Problem, class Member>
+KOKKOS_INLINE_FUNCTION TileResults<Problem> forward_tile(const Problem& problem,
+                                                         const TileTeam<Problem, Member>& team,
+                                                         const TileThread<Problem>& thread,
+                                                         const TileTargets<Problem>& targets) {
+  using Scalar        = typename Problem::Scalar;
+  constexpr int lanes = Tile<Problem>::lanes;
+  Scalar z_target[lanes];
+  for (int l = 0; l < lanes; ++l)
+    z_target[l] = problem.target_logit(thread.first_row + l, targets.target[l]);
+  const auto states = sweep_tile(problem, team, thread, targets);
+  TileResults<Problem> results;
+  for (int l = 0; l < lanes; ++l)
+    results.row[l] = targets.target[l].kind == RowKind::counts
+                         ? finish_row<Problem>(targets.target[l], states.state[l], z_target[l])
+                         : unread_row<Scalar>(targets.target[l].kind);
+  return results;
+}
+
+/// Stores the results of a thread's rows and adds them to its totals, once for all slices.
+template <class Problem>
+KOKKOS_INLINE_FUNCTION void put_tile(const TileThread<Problem>& thread,
+                                     const TileTargets<Problem>& targets,
+                                     const TileResults<Problem>& results,
+                                     const ForwardResults<typename Problem::Scalar>& out,
+                                     RowTotals& totals) {
+  if (thread.slice != 0) return;
+  for (int l = 0; l < thread.row_count; ++l) {
+    out.put(thread.first_row + l, results.row[l]);
+    totals.loss += static_cast<double>(results.row[l].loss);
+    totals.denominator += static_cast<double>(targets.target[l].denominator);
+  }
+}
+
+/// The statistics of a thread's rows.
+template <class Problem>
+struct TileStatistics {
+  RowStatistics<typename Problem::Scalar> row[Tile<Problem>::lanes];
+};
+
+/// What the forward pass saved of a thread's rows, and their background totals.
+template <class Problem, class Member>
+KOKKOS_INLINE_FUNCTION TileStatistics<Problem> saved_tile(
+    const Problem& problem, const TileTeam<Problem, Member>& team,
+    const TileThread<Problem>& thread, const SavedRows<typename Problem::Scalar>& saved) {
+  using Scalar        = typename Problem::Scalar;
+  using Targets       = typename Problem::Targets;
+  constexpr int lanes = Tile<Problem>::lanes;
+  Scalar background[lanes] = {};
+  if constexpr (Targets::has_background && Targets::background_total_known) {
+    for (int l = 0; l < lanes; ++l) background[l] = problem.targets.background_total();
+  } else if constexpr (Targets::has_background) {
+    thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
+      Scalar b[depth * lanes];
+      load_background_block(problem, thread, cls, b);
+      for (int e = 0; e < depth * lanes; ++e) background[e % lanes] += b[e];
+    });
+    for (int l = 0; l < lanes; ++l)
+      background[l] = team.over_slices(thread, background[l],
+                                       [](Scalar& into, Scalar from) { into += from; });
+  }
+  TileStatistics<Problem> statistics{};
+  for (int l = 0; l < thread.row_count; ++l)
+    statistics.row[l] = {saved.row_max[thread.first_row + l],
+                         saved.row_log_sum[thread.first_row + l], background[l]};
+  return statistics;
+}
+
+/// The gradients of a thread's rows, side by side for SIMD.
+template <class Problem>
+class TileGradients {
+ public:
+  using Scalar               = typename Problem::Scalar;
+  static constexpr int lanes = Tile<Problem>::lanes;
+
+  KOKKOS_FUNCTION TileGradients(const TileThread<Problem>& thread,
+                                const TileTargets<Problem>& targets,
+                                const TileStatistics<Problem>& statistics,
+                                const GradientScale<Scalar>& scale)
+      : m_targets(targets) {
+    for (int l = 0; l < lanes; ++l) {
+      const auto& row = statistics.row[l];
+      m_scale[l]      = l < thread.row_count ? scale(thread.first_row + l) : Scalar(0);
+      m_gradient[l]   = RowGradient<Scalar>(targets.target[l], row, m_scale[l]);
+      m_max[l]        = row.max;
+      m_log_sum[l]    = row.log_sum;
+      m_total[l]      = targets.target[l].spike + row.background_total;
+    }
+  }
+
+  /// Values for a block of classes from cls on, without a background.
+  template <int Size>
+  KOKKOS_FUNCTION void compute(std::int64_t cls, const Scalar (&z)[Size],
+                               Scalar (&values)[Size]) const {
+    for (int e = 0; e < Size; e += lanes)
+      for (int l = 0; l < lanes; ++l)
+        values[e + l] = m_scale[l] * m_total[l] * exp_nonpositive((z[e + l] - m_max[l]) - m_log_sum[l]);
+    for (int l = 0; l < lanes; ++l) {
+      set_target(l, cls, Scalar(0), z, values);
+      fill_uncounted(l, values);
+    }
+  }
+
+  template <int Size>
+  KOKKOS_FUNCTION void compute(std::int64_t cls, const Scalar (&z)[Size], const Scalar (&b)[Size],
+                               Scalar (&values)[Size]) const {
+    for (int e = 0; e < Size; e += lanes)
+      for (int l = 0; l < lanes; ++l)
+        values[e + l] =
+            m_scale[l] *
+            (m_total[l] * exp_nonpositive((z[e + l] - m_max[l]) - m_log_sum[l]) - b[e + l]);
+    for (int l = 0; l < lanes; ++l) {
+      for (int e = l; e < Size; e += lanes)
+        if (m_gradient[l].is_dominant(z[e])) values[e] = m_gradient[l].dominant(z[e], b[e], false);
+      set_target(l, cls, b, z, values);
+      fill_uncounted(l, values);
+    }
+  }
+
+ private:
+  template <int Size>
+  KOKKOS_FUNCTION static Scalar element(const Scalar (&b)[Size], std::int64_t e) { return b[e]; }
+  KOKKOS_FUNCTION static Scalar element(Scalar b, std::int64_t) { return b; }
+
+  template <class Background, int Size>
+  KOKKOS_FUNCTION void set_target(int l, std::int64_t cls, const Background& b,
+                                  const Scalar (&z)[Size], Scalar (&values)[Size]) const {
+    const std::int64_t depth = m_targets.target[l].cls - cls;
+    if (depth < 0 || depth >= Size / lanes) return;
+    const std::int64_t e = depth * lanes + l;
+    values[e]            = m_gradient[l].at_spike(z[e], element(b, e));
+  }
+
+  template <int Size>
+  KOKKOS_FUNCTION void fill_uncounted(int l, Scalar (&values)[Size]) const {
+    if (m_targets.target[l].kind == RowKind::counts) return;
+    for (int e = l; e < Size; e += lanes)
+      values[e] = uncounted_gradient<Scalar>(m_targets.target[l].kind);
+  }
+
+  const TileTargets<Problem>& m_targets;
+  RowGradient<Scalar> m_gradient[lanes];
+  Scalar m_max[lanes];
+  Scalar m_log_sum[lanes];
+  Scalar m_scale[lanes];
+  Scalar m_total[lanes];
+};
+
+/// Writes the gradients of a thread's rows, each logit read before it is written.
+template <class Problem, class GradientType>
+KOKKOS_INLINE_FUNCTION void gradient_tile(const Problem& problem,
+                                          const GradientTask<Problem, GradientType>& task,
+                                          const TileThread<Problem>& thread,
+                                          const TileTargets<Problem>& targets,
+                                          const TileStatistics<Problem>& statistics) {
+  using Scalar        = typename Problem::Scalar;
+  constexpr int lanes = Tile<Problem>::lanes;
+  if (thread.row_count == 0) return;
+  const TileGradients<Problem> gradients(thread, targets, statistics, task.scale);
+  thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
+    Scalar z[depth * lanes];
+    Scalar values[depth * lanes];
+    if (targets.any_counts)
+      load_block<lanes>(problem.logits, thread.first_row, thread.row_count, cls, z,
+                        -infinity_v<Scalar>);
+    else
+      for (auto& z_e : z) z_e = 0;
+    if constexpr (Problem::Targets::has_background) {
+      Scalar b[depth * lanes];
+      load_background_block(problem, thread, cls, b);
+      gradients.compute(cls, z, b, values);
+    } else {
+      gradients.compute(cls, z, values);
+    }
+    store_block<lanes>(task.gradient, thread.first_row, thread.row_count, cls, values);
+  });
+}
+
+/// forward[columns], and forward[rows_per_team] on the host
+template <class Problem>
+struct ForwardTiles {
+  static constexpr std::size_t scratch_bytes_per_thread = sizeof(typename Problem::State);
+
+  Problem problem;
+  ForwardResults<typename Problem::Scalar> results;
+
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    const TileTeam<Problem, Member> team(member);
+    const auto range = items_of<typename Problem::ExecutionSpace>(
+        member.league_rank(), member.league_size(), Tile<Problem>::count(problem.rows));
+    RowTotals totals;
+    for (std::int64_t tile = range.begin; tile < range.end; tile += range.step) {
+      const TileThread<Problem> thread(member, tile, problem.rows);
+      const TileTargets<Problem> targets(problem, thread);
+      put_tile(thread, targets, forward_tile(problem, team, thread, targets), results, totals);
+    }
+    if (results.partials) store_team_totals(member, totals, results.partials + member.league_rank());
+  }
+};
+
+/// backward[columns], and backward[rows_per_team] on the host
+template <class Problem, class GradientType>
+struct BackwardTiles {
+  static constexpr std::size_t scratch_bytes_per_thread = sizeof(typename Problem::State);
+
+  Problem problem;
+  GradientTask<Problem, GradientType> task;
+  SavedRows<typename Problem::Scalar> saved;
+
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    const TileTeam<Problem, Member> team(member);
+    const auto range = items_of<typename Problem::ExecutionSpace>(
+        member.league_rank(), member.league_size(), Tile<Problem>::count(problem.rows));
+    for (std::int64_t tile = range.begin; tile < range.end; tile += range.step) {
+      const TileThread<Problem> thread(member, tile, problem.rows);
+      const TileTargets<Problem> targets(problem, thread);
+      gradient_tile(problem, task, thread, targets, saved_tile(problem, team, thread, saved));
+    }
+  }
+};
+
+/// forward_backward[columns], and forward_backward[rows_per_team] on the host
+template <class Problem, class GradientType>
+struct ForwardBackwardTiles {
+  static constexpr std::size_t scratch_bytes_per_thread = sizeof(typename Problem::State);
+
+  Problem problem;
+  ForwardResults<typename Problem::Scalar> results;
+  GradientTask<Problem, GradientType> task;
+
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    const TileTeam<Problem, Member> team(member);
+    const auto range = items_of<typename Problem::ExecutionSpace>(
+        member.league_rank(), member.league_size(), Tile<Problem>::count(problem.rows));
+    RowTotals totals;
+    for (std::int64_t tile = range.begin; tile < range.end; tile += range.step) {
+      const TileThread<Problem> thread(member, tile, problem.rows);
+      const TileTargets<Problem> targets(problem, thread);
+      const auto forward = forward_tile(problem, team, thread, targets);
+      put_tile(thread, targets, forward, results, totals);
+      TileStatistics<Problem> statistics;
+      for (int l = 0; l < Tile<Problem>::lanes; ++l)
+        statistics.row[l] = forward.row[l].statistics;
+      gradient_tile(problem, task, thread, targets, statistics);
+    }
+    if (results.partials) store_team_totals(member, totals, results.partials + member.league_rank());
+  }
+};
+
+}  // namespace KokkosXent::Impl
+
+#endif
