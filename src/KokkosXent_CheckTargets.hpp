@@ -42,7 +42,8 @@ void check_targets(const ExecutionSpace& exec, const Targets& targets, std::int6
                    std::int64_t ignore_index = Options{}.ignore_index) {
   static_assert(Kokkos::is_execution_space_v<ExecutionSpace>,
                 "KokkosXent::check_targets: exec must be a Kokkos execution space");
-  static_assert(Impl::KokkosView<Targets>, "KokkosXent::check_targets: targets must be a Kokkos::View");
+  static_assert(Impl::KokkosView<Targets>,
+                "KokkosXent::check_targets: targets must be a Kokkos::View");
   static_assert(Impl::rank_of<Targets>() == 1,
                 "KokkosXent::check_targets: targets must have rank 1 (class indices)");
   static_assert(Impl::is_index_type<Impl::value_type_of<Targets>>,
@@ -50,9 +51,9 @@ void check_targets(const ExecutionSpace& exec, const Targets& targets, std::int6
   static_assert(Impl::is_accessible<Targets, ExecutionSpace>(),
                 "KokkosXent::check_targets: targets must be accessible from the execution space");
 
-  using Index                 = typename Targets::non_const_value_type;
-  const std::int64_t rows     = Impl::extent_of(targets, 0);
-  std::int64_t first          = rows;
+  using Index             = typename Targets::non_const_value_type;
+  const std::int64_t rows = Impl::extent_of(targets, 0);
+  std::int64_t first      = rows;
   const Impl::FindInvalidTarget<typename Targets::const_type> find{targets, num_classes,
                                                                    ignore_index};
   Kokkos::parallel_reduce(

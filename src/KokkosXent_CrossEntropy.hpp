@@ -22,50 +22,51 @@
 // literal and is to name the function that was called; undefined again at the end of this file.
 #define KOKKOSXENT_ARGUMENT(function, argument, property) \
   "KokkosXent::CrossEntropy::" function ": " argument " must " property
-#define KOKKOSXENT_ASSERT_LOGITS(function, argument, V)                                       \
-  static_assert(Impl::KokkosView<V>,                                                          \
-                KOKKOSXENT_ARGUMENT(function, argument, "be a Kokkos::View"));                \
-  static_assert(Impl::rank_of<V>() == 2,                                                      \
-                KOKKOSXENT_ARGUMENT(function, argument, "have rank 2 (rows, classes)"));      \
-  static_assert(Impl::KnownValueType<Impl::value_type_of<V>>,                                 \
-                KOKKOSXENT_ARGUMENT(function, argument,                                       \
-                                    "have a value type known to KokkosXent::ValueTypeTraits")); \
-  static_assert(Impl::fits_scalar<Impl::value_type_of<V>, Scalar>(),                          \
-                KOKKOSXENT_ARGUMENT(function, argument,                                       \
-                                    "have a value type whose arithmetic type fits Scalar "    \
-                                    "(double logits need Scalar = double)"));                 \
-  static_assert(Impl::is_accessible<V, ExecutionSpace>(),                                     \
-                KOKKOSXENT_ARGUMENT(function, argument, "be accessible from the execution space"))
-#define KOKKOSXENT_ASSERT_TARGETS(function, V)                                                \
-  static_assert(Impl::KokkosView<V>,                                                          \
-                KOKKOSXENT_ARGUMENT(function, "targets", "be a Kokkos::View"));               \
-  static_assert(Impl::rank_of<V>() == 1 || Impl::rank_of<V>() == 2,                           \
-                KOKKOSXENT_ARGUMENT(function, "targets",                                      \
-                                    "have rank 1 (class indices) or rank 2 (class "           \
-                                    "probabilities)"));                                       \
-  static_assert(Impl::rank_of<V>() != 1 || Impl::is_index_type<Impl::value_type_of<V>>,       \
-                KOKKOSXENT_ARGUMENT(function, "targets",                                      \
-                                    "of rank 1 must have value type int32_t or int64_t"));    \
-  static_assert(Impl::rank_of<V>() != 2 || Impl::fits_scalar<Impl::value_type_of<V>, double>(), \
-                KOKKOSXENT_ARGUMENT(function, "targets",                                      \
-                                    "of rank 2 must have a floating value type known to "     \
-                                    "KokkosXent::ValueTypeTraits"));                          \
-  static_assert(Impl::is_accessible<V, ExecutionSpace>(),                                     \
-                KOKKOSXENT_ARGUMENT(function, "targets", "be accessible from the execution space"))
-#define KOKKOSXENT_ASSERT_LOSS(function, V)                                                     \
+#define KOKKOSXENT_ASSERT_LOGITS(function, argument, V)                                         \
   static_assert(Impl::KokkosView<V>,                                                            \
-                KOKKOSXENT_ARGUMENT(function, "loss", "be a Kokkos::View"));                    \
-  static_assert(Impl::rank_of<V>() == 0 || Impl::rank_of<V>() == 1,                             \
-                KOKKOSXENT_ARGUMENT(function, "loss", "have rank 0 (mean, sum) or rank 1 (none)")); \
-  static_assert(std::is_same_v<Impl::value_type_of<V>, Scalar>,                                 \
-                KOKKOSXENT_ARGUMENT(function, "loss", "have value type Scalar"));               \
-  static_assert(!Impl::is_const<V>(),                                                           \
-                KOKKOSXENT_ARGUMENT(function, "loss", "not be const: it is written"));          \
+                KOKKOSXENT_ARGUMENT(function, argument, "be a Kokkos::View"));                  \
+  static_assert(Impl::rank_of<V>() == 2,                                                        \
+                KOKKOSXENT_ARGUMENT(function, argument, "have rank 2 (rows, classes)"));        \
+  static_assert(Impl::KnownValueType<Impl::value_type_of<V>>,                                   \
+                KOKKOSXENT_ARGUMENT(function, argument,                                         \
+                                    "have a value type known to KokkosXent::ValueTypeTraits")); \
+  static_assert(Impl::fits_scalar<Impl::value_type_of<V>, Scalar>(),                            \
+                KOKKOSXENT_ARGUMENT(function, argument,                                         \
+                                    "have a value type whose arithmetic type fits Scalar "      \
+                                    "(double logits need Scalar = double)"));                   \
   static_assert(Impl::is_accessible<V, ExecutionSpace>(),                                       \
+                KOKKOSXENT_ARGUMENT(function, argument, "be accessible from the execution space"))
+#define KOKKOSXENT_ASSERT_TARGETS(function, V)                                                  \
+  static_assert(Impl::KokkosView<V>,                                                            \
+                KOKKOSXENT_ARGUMENT(function, "targets", "be a Kokkos::View"));                 \
+  static_assert(Impl::rank_of<V>() == 1 || Impl::rank_of<V>() == 2,                             \
+                KOKKOSXENT_ARGUMENT(function, "targets",                                        \
+                                    "have rank 1 (class indices) or rank 2 (class "             \
+                                    "probabilities)"));                                         \
+  static_assert(Impl::rank_of<V>() != 1 || Impl::is_index_type<Impl::value_type_of<V>>,         \
+                KOKKOSXENT_ARGUMENT(function, "targets",                                        \
+                                    "of rank 1 must have value type int32_t or int64_t"));      \
+  static_assert(Impl::rank_of<V>() != 2 || Impl::fits_scalar<Impl::value_type_of<V>, double>(), \
+                KOKKOSXENT_ARGUMENT(function, "targets",                                        \
+                                    "of rank 2 must have a floating value type known to "       \
+                                    "KokkosXent::ValueTypeTraits"));                            \
+  static_assert(                                                                                \
+      Impl::is_accessible<V, ExecutionSpace>(),                                                 \
+      KOKKOSXENT_ARGUMENT(function, "targets", "be accessible from the execution space"))
+#define KOKKOSXENT_ASSERT_LOSS(function, V)                                                       \
+  static_assert(Impl::KokkosView<V>, KOKKOSXENT_ARGUMENT(function, "loss", "be a Kokkos::View")); \
+  static_assert(                                                                                  \
+      Impl::rank_of<V>() == 0 || Impl::rank_of<V>() == 1,                                         \
+      KOKKOSXENT_ARGUMENT(function, "loss", "have rank 0 (mean, sum) or rank 1 (none)"));         \
+  static_assert(std::is_same_v<Impl::value_type_of<V>, Scalar>,                                   \
+                KOKKOSXENT_ARGUMENT(function, "loss", "have value type Scalar"));                 \
+  static_assert(!Impl::is_const<V>(),                                                             \
+                KOKKOSXENT_ARGUMENT(function, "loss", "not be const: it is written"));            \
+  static_assert(Impl::is_accessible<V, ExecutionSpace>(),                                         \
                 KOKKOSXENT_ARGUMENT(function, "loss", "be accessible from the execution space"))
-#define KOKKOSXENT_ASSERT_GRAD_LOGITS(function, V)                                             \
-  KOKKOSXENT_ASSERT_LOGITS(function, "grad_logits", V);                                        \
-  static_assert(!Impl::is_const<V>(),                                                          \
+#define KOKKOSXENT_ASSERT_GRAD_LOGITS(function, V)      \
+  KOKKOSXENT_ASSERT_LOGITS(function, "grad_logits", V); \
+  static_assert(!Impl::is_const<V>(),                   \
                 KOKKOSXENT_ARGUMENT(function, "grad_logits", "not be const: it is written"))
 
 namespace KokkosXent {
@@ -136,9 +137,9 @@ class CrossEntropy {
                   KOKKOSXENT_ARGUMENT("class_weights", "weights", "have rank 1 (classes)"));
     static_assert(std::is_same_v<Impl::value_type_of<Weights>, Scalar>,
                   KOKKOSXENT_ARGUMENT("class_weights", "weights", "have value type Scalar"));
-    static_assert(Impl::is_accessible<Weights, ExecutionSpace>(),
-                  KOKKOSXENT_ARGUMENT("class_weights", "weights",
-                                      "be accessible from the execution space"));
+    static_assert(
+        Impl::is_accessible<Weights, ExecutionSpace>(),
+        KOKKOSXENT_ARGUMENT("class_weights", "weights", "be accessible from the execution space"));
     if (Impl::extent_of(weights, 0) != m_num_classes)
       throw std::invalid_argument(
           "KokkosXent::CrossEntropy::class_weights: extents do not match: weights: " +
@@ -169,8 +170,8 @@ class CrossEntropy {
 
     m_rows = Impl::extent_of(logits, 0);
     with_problem(logits, targets, [&](const auto& problem) {
-      Impl::run_forward(m_exec, problem, forward_results(loss), reduced_results(loss, denominator()),
-                        workspace());
+      Impl::run_forward(m_exec, problem, forward_results(loss),
+                        reduced_results(loss, denominator()), workspace());
     });
   }
 
@@ -192,18 +193,17 @@ class CrossEntropy {
     static_assert(!Impl::KokkosView<GradOutput> || Impl::rank_of<GradOutput>() == 0 ||
                       Impl::rank_of<GradOutput>() == 1,
                   KOKKOSXENT_ARGUMENT("backward", "grad_output", "have rank 0 or rank 1 (none)"));
-    static_assert(!Impl::KokkosView<GradOutput> ||
-                      std::is_same_v<Impl::value_type_of<GradOutput>, Scalar>,
-                  KOKKOSXENT_ARGUMENT("backward", "grad_output", "have value type Scalar"));
-    static_assert(!Impl::KokkosView<GradOutput> || Impl::is_accessible<GradOutput, ExecutionSpace>(),
-                  KOKKOSXENT_ARGUMENT("backward", "grad_output",
-                                      "be accessible from the execution space"));
+    static_assert(
+        !Impl::KokkosView<GradOutput> || std::is_same_v<Impl::value_type_of<GradOutput>, Scalar>,
+        KOKKOSXENT_ARGUMENT("backward", "grad_output", "have value type Scalar"));
+    static_assert(
+        !Impl::KokkosView<GradOutput> || Impl::is_accessible<GradOutput, ExecutionSpace>(),
+        KOKKOSXENT_ARGUMENT("backward", "grad_output", "be accessible from the execution space"));
     KOKKOSXENT_ASSERT_GRAD_LOGITS("backward", GradLogits);
     const std::string function = "KokkosXent::CrossEntropy::backward";
-    check_extents(function, logits, targets,
-                  grad_output_text(grad_output) + grad_logits_text(grad_logits),
-                  same_extents(logits, grad_logits) &&
-                      grad_output_extent_matches(logits, grad_output));
+    check_extents(
+        function, logits, targets, grad_output_text(grad_output) + grad_logits_text(grad_logits),
+        same_extents(logits, grad_logits) && grad_output_extent_matches(logits, grad_output));
     check_grad_output_rank<GradOutput>(function);
     Impl::check_overlap(function, logits, targets, grad_logits);
     check_saved_rows(function, Impl::extent_of(logits, 0));
@@ -235,10 +235,9 @@ class CrossEntropy {
     with_problem(logits, targets, [&](const auto& problem) {
       if (m_options.reduction == Reduction::mean)
         Impl::sum_denominators(m_exec, problem, workspace(), denominator());
-      Impl::run_forward_backward(m_exec, problem, forward_results(loss),
-                                 reduced_results(loss, nullptr),
-                                 gradient_task(problem, grad_logits, gradient_scale(Scalar(1))),
-                                 workspace());
+      Impl::run_forward_backward(
+          m_exec, problem, forward_results(loss), reduced_results(loss, nullptr),
+          gradient_task(problem, grad_logits, gradient_scale(Scalar(1))), workspace());
     });
   }
 
@@ -351,8 +350,9 @@ class CrossEntropy {
   void check_grad_output_rank(const std::string& function) const {
     if (Impl::rank_of<GradOutput>() == 1 && m_options.reduction != Reduction::none)
       throw std::invalid_argument(
-          function + ": grad_output must be a Scalar or have rank 0 for Reduction::mean and "
-                     "Reduction::sum, but has rank 1");
+          function +
+          ": grad_output must be a Scalar or have rank 0 for Reduction::mean and "
+          "Reduction::sum, but has rank 1");
   }
   void check_saved_rows(const std::string& function, std::int64_t rows) const {
     if (m_rows < 0)
@@ -371,7 +371,7 @@ class CrossEntropy {
     using LogitType = typename Logits::non_const_value_type;
     const auto run  = [&](auto target_kind) {
       target_kind.configure(m_num_classes, m_options.ignore_index, m_options.label_smoothing,
-                            m_weights);
+                             m_weights);
       const typename Logits::const_type const_logits = logits;
       f(Impl::Problem<ExecutionSpace, LogitType, Scalar, decltype(target_kind)>{
           Impl::as_matrix(const_logits), target_kind, Impl::extent_of(logits, 0), m_num_classes});
@@ -456,8 +456,8 @@ auto cross_entropy(const ExecutionSpace& exec, const Logits& logits, const Targe
   static_assert(Impl::rank_of<Logits>() == 2,
                 "KokkosXent::cross_entropy: logits must be a Kokkos::View of rank 2 (rows, "
                 "classes)");
-  using Scalar = std::conditional_t<std::is_same_v<Impl::value_type_of<Logits>, double>, double,
-                                    float>;
+  using Scalar =
+      std::conditional_t<std::is_same_v<Impl::value_type_of<Logits>, double>, double, float>;
   if (options.reduction == Reduction::none)
     throw std::invalid_argument(
         "KokkosXent::cross_entropy: reduction must be mean or sum; CrossEntropy gives row losses");

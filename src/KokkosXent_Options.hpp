@@ -34,7 +34,8 @@ inline void check_options(const Options& options) {
   switch (options.reduction) {
     case Reduction::none:
     case Reduction::mean:
-    case Reduction::sum: return;
+    case Reduction::sum:
+      return;
   }
   throw std::invalid_argument("KokkosXent::Options: reduction must be none, mean or sum");
 }

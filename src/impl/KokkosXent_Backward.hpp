@@ -88,11 +88,11 @@ KOKKOS_INLINE_FUNCTION typename Problem::Scalar sum_background(const Problem& pr
   } else {
     return group.template sum<Scalar>([&](int thread) {
       const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row, 0);
-      Scalar sums[RowWalk::lanes] = {};
-      RowWalk::classes(thread, group.threads(), 0, problem.classes, 0, [&](const auto& chunk) {
+      LaneSums<Scalar, RowWalk::lanes> sums;
+      RowWalk::classes(thread, group.threads(), 0, problem.classes, 0, [&](auto chunk) {
         Scalar b[chunk.size];
         background.load(chunk, b);
-        for (int e = 0; e < chunk.size; ++e) sums[e % RowWalk::lanes] += b[e];
+        sums.add_chunk(b);
       });
       Scalar sum = 0;
       for (int l = 0; l < RowWalk::lanes; ++l) sum += sums[l];
@@ -123,24 +123,23 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
                                          const RowTarget<typename Problem::Scalar>& target,
                                          const RowStatistics<typename Problem::Scalar>& statistics,
                                          std::int64_t begin, std::int64_t end) {
-  using Scalar            = typename Problem::Scalar;
-  using RowWalk           = typename Problem::RowWalk;
-  using Targets           = typename Problem::Targets;
-  constexpr bool on_host  = Problem::on_host;
-  const auto& logits      = problem.logits;
-  const std::int64_t head = RowWalk::head_size(logits.data + row * logits.row_stride,
-                                               logits.class_stride, begin, end);
+  using Scalar           = typename Problem::Scalar;
+  using RowWalk          = typename Problem::RowWalk;
+  using Targets          = typename Problem::Targets;
+  constexpr bool on_host = Problem::on_host;
+  const auto& logits     = problem.logits;
+  const std::int64_t head =
+      RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row   = RowWalk::row(logits, row, begin + head);
   const auto gradient_row = RowWalk::row(task.gradient, row, begin + head);
   const auto walk         = [&](const auto& visit) {
-    group.for_each_thread([&](int thread) {
-      RowWalk::classes(thread, group.threads(), begin, end, head, visit);
-    });
+    group.for_each_thread(
+        [&](int thread) { RowWalk::classes(thread, group.threads(), begin, end, head, visit); });
   };
 
   if (target.kind != RowKind::counts) {
     const auto fill = uncounted_gradient<Scalar>(target.kind);
-    walk([&](const auto& chunk) {
+    walk([&](auto chunk) {
       Scalar values[chunk.size];
       for (int e = 0; e < chunk.size; ++e) values[e] = fill;
       store_chunk<on_host>(gradient_row, chunk, values);
@@ -151,7 +150,7 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
   if constexpr (Targets::has_background) {
     const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
                                                                        begin + head);
-    walk([&](const auto& chunk) {
+    walk([&](auto chunk) {
       Scalar z[chunk.size];
       Scalar b[chunk.size];
       Scalar values[chunk.size];
@@ -161,7 +160,7 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
       store_chunk<on_host>(gradient_row, chunk, values);
     });
   } else {
-    walk([&](const auto& chunk) {
+    walk([&](auto chunk) {
       Scalar z[chunk.size];
       Scalar values[chunk.size];
       load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);

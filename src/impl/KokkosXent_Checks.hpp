@@ -157,8 +157,8 @@ void check_overlap(const std::string& function, const Logits& logits, const Targ
                                 std::to_string(output.class_stride));
   const Footprint input = footprint_of(logits);
   if (!output.is_same_as(input) && output.overlaps(input))
-    throw std::invalid_argument(function + ": grad_logits must be the same View as logits, or not " +
-                                "overlap it");
+    throw std::invalid_argument(
+        function + ": grad_logits must be the same View as logits, or not " + "overlap it");
   if constexpr (Targets::rank() == 2)
     if (output.overlaps(footprint_of(targets)))
       throw std::invalid_argument(function + ": grad_logits must not overlap targets");

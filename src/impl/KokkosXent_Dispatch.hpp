@@ -28,10 +28,18 @@ struct Workspace {
 inline std::string kernel_label(const char* function, Mapping mapping) {
   const char* name = "";
   switch (mapping) {
-    case Mapping::rows_per_team: name = "rows_per_team"; break;
-    case Mapping::row_per_team: name = "row_per_team"; break;
-    case Mapping::teams_per_row: name = "teams_per_row"; break;
-    case Mapping::columns: name = "columns"; break;
+    case Mapping::rows_per_team:
+      name = "rows_per_team";
+      break;
+    case Mapping::row_per_team:
+      name = "row_per_team";
+      break;
+    case Mapping::teams_per_row:
+      name = "teams_per_row";
+      break;
+    case Mapping::columns:
+      name = "columns";
+      break;
   }
   return std::string("KokkosXent::") + function + "[" + name + "]";
 }
@@ -46,10 +54,10 @@ void launch(const ExecutionSpace& exec, const std::string& label, const Schedule
 template <class Problem>
 Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem& problem) {
   using RowWalk = typename Problem::RowWalk;
-  return make_schedule(exec, Shape{problem.rows, problem.classes, problem.logits.row_stride,
-                                   problem.logits.class_stride,
-                                   static_cast<int>(sizeof(typename Problem::LogitType)),
-                                   RowWalk::lanes, RowWalk::run});
+  return make_schedule(
+      exec,
+      Shape{problem.rows, problem.classes, problem.logits.row_stride, problem.logits.class_stride,
+            static_cast<int>(sizeof(typename Problem::LogitType)), RowWalk::lanes, RowWalk::run});
 }
 
 /// The schedule's kernel over whole rows: RowKernel<Mapping>, built from (args..., vector length),
@@ -83,9 +91,9 @@ void reduce_totals(const ExecutionSpace& exec, const char* label, const RowTotal
 template <class Problem>
 void sum_denominators(const typename Problem::ExecutionSpace& exec, const Problem& problem,
                       const Workspace<typename Problem::Scalar>& workspace, double* denominator) {
-  using Scalar        = typename Problem::Scalar;
-  const auto schedule = small_schedule(exec, problem.rows, Tuning::denominator_rows,
-                                       Tuning::single_team);
+  using Scalar = typename Problem::Scalar;
+  const auto schedule =
+      small_schedule(exec, problem.rows, Tuning::denominator_rows, Tuning::single_team);
   launch(exec, "KokkosXent::denominator", schedule,
          SumDenominators<typename Problem::ExecutionSpace, typename Problem::Targets>{
              problem.targets, problem.rows, workspace.partial_totals});

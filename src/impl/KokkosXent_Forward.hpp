@@ -57,13 +57,21 @@ KOKKOS_INLINE_FUNCTION RowResult<Scalar> unread_row(RowKind kind) {
 
 template <class Problem>
 KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> finish_row(
-    const RowTarget<typename Problem::Scalar>& target, const typename Problem::State& state,
-    typename Problem::Scalar z_target) {
-  using Scalar          = typename Problem::Scalar;
-  const Scalar log_sum  = state.log_sum();
-  Scalar background_sum = 0;
-  if constexpr (Problem::Targets::has_background) background_sum = state.mass;
-  return {{state.max, log_sum, background_sum}, row_loss(target, state, log_sum, z_target)};
+    const Problem& problem, const RowTarget<typename Problem::Scalar>& target,
+    const typename Problem::State& state, typename Problem::Scalar z_target) {
+  using Scalar         = typename Problem::Scalar;
+  using Targets        = typename Problem::Targets;
+  const Scalar log_sum = state.log_sum();
+  Scalar loss          = spike_loss(target, (state.max - z_target) + log_sum, log_sum);
+  Scalar total         = 0;
+  if constexpr (Targets::has_background) {
+    if constexpr (Targets::background_total_known)
+      total = problem.targets.background_total();
+    else
+      total = state.mass;
+    loss += state.gap + total * log_sum;
+  }
+  return {{state.max, log_sum, total}, loss};
 }
 
 /// Where the forward pass puts its results.
@@ -88,20 +96,20 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
                                                              std::int64_t row, int thread,
                                                              int threads, std::int64_t begin,
                                                              std::int64_t end) {
-  using Scalar            = typename Problem::Scalar;
-  using RowWalk           = typename Problem::RowWalk;
-  using Targets           = typename Problem::Targets;
-  constexpr bool on_host  = Problem::on_host;
-  const auto& logits      = problem.logits;
-  const std::int64_t head = RowWalk::head_size(logits.data + row * logits.row_stride,
-                                               logits.class_stride, begin, end);
-  const auto logits_row   = RowWalk::row(logits, row, begin + head);
+  using Scalar           = typename Problem::Scalar;
+  using RowWalk          = typename Problem::RowWalk;
+  using Targets          = typename Problem::Targets;
+  constexpr bool on_host = Problem::on_host;
+  const auto& logits     = problem.logits;
+  const std::int64_t head =
+      RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
+  const auto logits_row = RowWalk::row(logits, row, begin + head);
 
   LaneStates<Scalar, Targets::has_background, RowWalk::lanes> states;
   if constexpr (Targets::has_background) {
     const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
                                                                        begin + head);
-    RowWalk::classes(thread, threads, begin, end, head, [&](const auto& chunk) {
+    RowWalk::classes(thread, threads, begin, end, head, [&](auto chunk) {
       Scalar z[chunk.size];
       Scalar b[chunk.size];
       load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
@@ -109,7 +117,7 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       states.absorb(z, b);
     });
   } else {
-    RowWalk::classes(thread, threads, begin, end, head, [&](const auto& chunk) {
+    RowWalk::classes(thread, threads, begin, end, head, [&](auto chunk) {
       Scalar z[chunk.size];
       load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
       states.absorb(z);
@@ -123,9 +131,8 @@ template <class Problem, class Group>
 KOKKOS_INLINE_FUNCTION typename Problem::State sweep_row(const Problem& problem, const Group& group,
                                                          std::int64_t row, std::int64_t begin,
                                                          std::int64_t end) {
-  return group.template merge<typename Problem::State>([&](int thread) {
-    return sweep_classes(problem, row, thread, group.threads(), begin, end);
-  });
+  return group.template merge<typename Problem::State>(
+      [&](int thread) { return sweep_classes(problem, row, thread, group.threads(), begin, end); });
 }
 
 /// Forward of one row by one group; every thread has the result.
@@ -136,7 +143,7 @@ KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> forward_row(
   if (target.kind != RowKind::counts) return unread_row<typename Problem::Scalar>(target.kind);
   const auto z_target = problem.target_logit(row, target);
   const auto state    = sweep_row(problem, group, row, 0, problem.classes);
-  return finish_row<Problem>(target, state, z_target);
+  return finish_row(problem, target, state, z_target);
 }
 
 /// forward[rows_per_team] on devices, forward[row_per_team]
@@ -228,10 +235,9 @@ struct MergeParts {
           Kokkos::ThreadVectorRange(team, parts),
           [&](int part, State& partial) { partial.merge(states[row * parts + part]); },
           MergeStates<State>(state));
-    const auto result =
-        target.kind == RowKind::counts
-            ? finish_row<Problem>(target, state, problem.target_logit(row, target))
-            : unread_row<Scalar>(target.kind);
+    const auto result = target.kind == RowKind::counts
+                            ? finish_row(problem, target, state, problem.target_logit(row, target))
+                            : unread_row<Scalar>(target.kind);
     Kokkos::single(Kokkos::PerThread(team), [&]() { results.put(row, result); });
     return result.loss;
   }

@@ -91,7 +91,8 @@ struct Walk {
     if constexpr (on_host) return 0;
     if (stride != 1) return 0;
     const auto past = reinterpret_cast<std::uintptr_t>(row + begin) % alignof(Vector<T>);
-    const auto head = past == 0 ? 0 : static_cast<std::int64_t>((alignof(Vector<T>) - past) / sizeof(T));
+    const auto head =
+        past == 0 ? 0 : static_cast<std::int64_t>((alignof(Vector<T>) - past) / sizeof(T));
     return head < end - begin ? head : end - begin;
   }
 
@@ -99,7 +100,7 @@ struct Walk {
   template <class U>
   KOKKOS_FUNCTION static Row<U> row(const Matrix<U>& matrix, std::int64_t index,
                                     std::int64_t first) {
-    U* data = matrix.data + index * matrix.row_stride;
+    U* data     = matrix.data + index * matrix.row_stride;
     bool packed = matrix.class_stride == 1;
     if constexpr (!on_host)
       packed = packed && reinterpret_cast<std::uintptr_t>(data + first) % alignof(Vector<U>) == 0;
@@ -109,9 +110,8 @@ struct Walk {
   /// Calls visit(chunk) for each chunk of classes [begin, end) that thread `thread` of `threads`
   /// walks. head: of the logits (head_size).
   template <class Visit>
-  KOKKOS_FUNCTION static void classes(std::int64_t thread, std::int64_t threads,
-                                      std::int64_t begin, std::int64_t end, std::int64_t head,
-                                      const Visit& visit) {
+  KOKKOS_FUNCTION static void classes(std::int64_t thread, std::int64_t threads, std::int64_t begin,
+                                      std::int64_t end, std::int64_t head, const Visit& visit) {
     if constexpr (on_host) {
       std::int64_t cls = begin;
       for (; cls + size <= end; cls += size) visit(Chunk<size, size, false>{cls, size, end});
@@ -143,7 +143,8 @@ KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
     Scalar* out  = values + r * Run;
     if (!chunk.run_is_whole(r)) {
       for (int k = 0; k < Run; ++k)
-        out[k] = OnHost && chunk.exists(r * Run + k) ? load_value<Scalar>(run[k * row.stride]) : fill;
+        out[k] =
+            OnHost && chunk.exists(r * Run + k) ? load_value<Scalar>(run[k * row.stride]) : fill;
     } else if (!row.packed) {
       for (int k = 0; k < Run; ++k) out[k] = load_value<Scalar>(run[k * row.stride]);
     } else if constexpr (OnHost) {

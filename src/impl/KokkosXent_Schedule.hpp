@@ -32,11 +32,11 @@ struct Tuning {
   static constexpr int row_team_long          = 256;
   static constexpr int split_min_classes      = 8192;  // shorter rows are not split
   static constexpr int split_classes_per_part = 4096;
-  static constexpr int smallest_team          = 64;  // bounds the league: every team resident
-  static constexpr int single_team            = 512;    // threads of the one team of small kernels
-  static constexpr int merge_team             = 32;     // threads of the team that merges parts
-  static constexpr int merge_vector           = 32;     // vector lanes of each
-  static constexpr int denominator_rows       = 8192;   // targets that a team adds up
+  static constexpr int smallest_team          = 64;    // bounds the league: every team resident
+  static constexpr int single_team            = 512;   // threads of the one team of small kernels
+  static constexpr int merge_team             = 32;    // threads of the team that merges parts
+  static constexpr int merge_vector           = 32;    // vector lanes of each
+  static constexpr int denominator_rows       = 8192;  // targets that a team adds up
   // Host
   static constexpr int host_short_row         = 64;     // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split
@@ -111,8 +111,12 @@ inline Schedule split_rows(const Shape& shape, std::int64_t teams, int team,
   const std::int64_t run       = shape.run;
   const std::int64_t part_size = ((shape.classes + wanted - 1) / wanted + run - 1) / run * run;
   const std::int64_t parts     = (shape.classes + part_size - 1) / part_size;
-  return {Mapping::teams_per_row, static_cast<int>(shape.rows * parts), team, 1,
-          static_cast<int>(parts), part_size};
+  return {Mapping::teams_per_row,
+          static_cast<int>(shape.rows * parts),
+          team,
+          1,
+          static_cast<int>(parts),
+          part_size};
 }
 
 inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int64_t most_teams) {
@@ -128,10 +132,9 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
   return whole_rows(Mapping::row_per_team, shape.rows);
 }
 
-inline Schedule device_schedule(const Shape& shape, std::int64_t threads,
-                                std::int64_t most_teams) {
+inline Schedule device_schedule(const Shape& shape, std::int64_t threads, std::int64_t most_teams) {
   const auto whole_rows = [&](Mapping mapping, std::int64_t items, int team, int vector) {
-    return Schedule{mapping, static_cast<int>(std::min(items, most_teams)), team, vector, 1,
+    return Schedule{mapping,      static_cast<int>(std::min(items, most_teams)), team, vector, 1,
                     shape.classes};
   };
   if (shape.rows_are_adjacent()) {
@@ -146,8 +149,8 @@ inline Schedule device_schedule(const Shape& shape, std::int64_t threads,
     const int team   = Tuning::short_rows_team / vector;
     return whole_rows(Mapping::rows_per_team, (shape.rows + team - 1) / team, team, vector);
   }
-  const int team = row_bytes <= Tuning::medium_row_bytes ? Tuning::row_team_medium
-                                                         : Tuning::row_team_long;
+  const int team =
+      row_bytes <= Tuning::medium_row_bytes ? Tuning::row_team_medium : Tuning::row_team_long;
   const std::int64_t resident_teams = std::min(threads / team, most_teams);
   if (shape.classes >= Tuning::split_min_classes && shape.rows * 2 <= resident_teams)
     return split_rows(shape, resident_teams / 2, team, Tuning::split_classes_per_part);

@@ -15,6 +15,13 @@ inline constexpr Scalar infinity_v = Kokkos::Experimental::infinity_v<Scalar>;
 template <class Scalar>
 inline constexpr Scalar nan_v = Kokkos::Experimental::quiet_NaN_v<Scalar>;
 
+/// The larger of two values; b where a is NaN.
+template <class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar larger(Scalar a, Scalar b) {
+  KOKKOS_IF_ON_HOST((return a > b ? a : b;))         // one instruction, if vectorised
+  KOKKOS_IF_ON_DEVICE((return Kokkos::fmax(a, b);))  // one instruction
+}
+
 /// The background target mass seen so far (Targets says what that is): mass = sum b_j and
 /// gap = sum b_j (max - z_j), both over the classes seen.
 template <class Scalar, bool HasBackground>
@@ -48,14 +55,14 @@ struct SoftmaxState : BackgroundSums<Scalar, HasBackground> {
   }
 
   KOKKOS_FUNCTION void merge(const SoftmaxState& other) {
-    const Scalar new_max = max > other.max ? max : other.max;
+    const Scalar new_max = larger(max, other.max);
     if constexpr (HasBackground) {
       this->gap = this->gap_from(max, new_max) + other.gap_from(other.max, new_max);
       this->mass += other.mass;
     }
     const bool tie = max == other.max && new_max > -infinity_v<Scalar>;
-    rest           = rest_under(new_max) + other.rest_under(new_max) + (tie ? Scalar(1) : Scalar(0));
-    max            = new_max;
+    rest = rest_under(new_max) + other.rest_under(new_max) + (tie ? Scalar(1) : Scalar(0));
+    max  = new_max;
   }
 
  private:
@@ -86,6 +93,43 @@ class MergeStates {
   State* m_result;
 };
 
+/// Lanes sums side by side, each with the rounding errors of its additions (Knuth's two-sum), so
+/// that a sum over a million classes is as exact as one over a few.
+template <class Scalar, int Lanes>
+class LaneSums {
+ public:
+  KOKKOS_FUNCTION LaneSums() {
+    for (int l = 0; l < Lanes; ++l) m_sum[l] = m_error[l] = 0;
+  }
+
+  KOKKOS_FUNCTION void add(int l, Scalar value) {
+    const Scalar sum           = m_sum[l] + value;
+    const Scalar virtual_value = sum - m_sum[l];
+    m_error[l] += (m_sum[l] - (sum - virtual_value)) + (value - virtual_value);
+    m_sum[l] = sum;
+  }
+  /// Adds a chunk, by lanes: element e belongs to lane e % Lanes.
+  template <int Size>
+  KOKKOS_FUNCTION void add_chunk(const Scalar (&values)[Size]) {
+    Scalar chunk[Lanes] = {};
+    for (int e = 0; e < Size; e += Lanes)
+      for (int l = 0; l < Lanes; ++l) chunk[l] += values[e + l];
+    for (int l = 0; l < Lanes; ++l) add(l, chunk[l]);
+  }
+  KOKKOS_FUNCTION void replace(int l, bool condition, Scalar value) {
+    m_sum[l]   = condition ? value : m_sum[l];
+    m_error[l] = condition ? Scalar(0) : m_error[l];
+  }
+  /// The error of an infinite sum is NaN; it does not count.
+  KOKKOS_FUNCTION Scalar operator[](int l) const {
+    return m_error[l] == m_error[l] ? m_sum[l] + m_error[l] : m_sum[l];
+  }
+
+ private:
+  Scalar m_sum[Lanes];
+  Scalar m_error[Lanes];
+};
+
 /// Lanes states side by side, for SIMD: lane l of a chunk's element e is e % Lanes.
 template <class Scalar, bool HasBackground, int Lanes>
 class LaneStates {
@@ -93,12 +137,7 @@ class LaneStates {
   using State = SoftmaxState<Scalar, HasBackground>;
 
   KOKKOS_FUNCTION LaneStates() {
-    for (int l = 0; l < Lanes; ++l) {
-      m_max[l]  = -infinity_v<Scalar>;
-      m_rest[l] = 0;
-      m_mass[l] = 0;
-      m_gap[l]  = 0;
-    }
+    for (int l = 0; l < Lanes; ++l) m_max[l] = -infinity_v<Scalar>;
   }
 
   /// Takes in a chunk of mapped logits z; -inf where there is none. One exp for each element and
@@ -134,12 +173,12 @@ class LaneStates {
   KOKKOS_FUNCTION State merged() const {
     if constexpr (Lanes == 1) return lane(0);
     State all;
-    for (int l = 0; l < Lanes; ++l) all.max = m_max[l] > all.max ? m_max[l] : all.max;
+    for (int l = 0; l < Lanes; ++l) all.max = larger(m_max[l], all.max);
     const bool any_seen = all.max > -infinity_v<Scalar>;
     Scalar rest[Lanes];
     Scalar tie[Lanes];
     for (int l = 0; l < Lanes; ++l) {
-      const Scalar sum = (m_max[l] > -infinity_v<Scalar> ? Scalar(1) : Scalar(0)) + m_rest[l];
+      const Scalar sum   = (m_max[l] > -infinity_v<Scalar> ? Scalar(1) : Scalar(0)) + m_rest[l];
       const Scalar moved = sum * exp_nonpositive(m_max[l] - (any_seen ? all.max : Scalar(0)));
       const bool at_max  = m_max[l] == all.max;
       rest[l]            = at_max ? m_rest[l] : moved;
@@ -161,28 +200,36 @@ class LaneStates {
   }
 
  private:
+  /// The maximum of each lane, by halves of the chunk: flat loops that compilers vectorise. A NaN
+  /// may hide larger values of its lane, whose rest it turns to NaN anyway.
   template <int Size>
   KOKKOS_FUNCTION void find_max(const Scalar (&z)[Size], Scalar (&new_max)[Lanes]) const {
-    for (int l = 0; l < Lanes; ++l) new_max[l] = m_max[l];
-    for (int e = 0; e < Size; e += Lanes)
-      for (int l = 0; l < Lanes; ++l)
-        new_max[l] = z[e + l] > new_max[l] ? z[e + l] : new_max[l];
+    static_assert(Size % Lanes == 0 && ((Size / Lanes) & (Size / Lanes - 1)) == 0);
+    if constexpr (Size == Lanes) {
+      for (int l = 0; l < Lanes; ++l) new_max[l] = larger(z[l], m_max[l]);
+    } else {
+      constexpr int half = Size / 2;
+      Scalar halved[half];
+      for (int e = 0; e < half; ++e) halved[e] = larger(z[e], z[e + half]);
+      find_max(halved, new_max);
+    }
   }
 
   template <int Size>
   KOKKOS_FUNCTION void absorb_background(const Scalar (&z)[Size], const Scalar (&b)[Size],
                                          const Scalar (&new_max)[Lanes]) {
-    for (int l = 0; l < Lanes; ++l) {
-      const Scalar moved = m_gap[l] + m_mass[l] * (new_max[l] - m_max[l]);
-      m_gap[l]           = (m_mass[l] == 0 || m_max[l] == new_max[l]) ? m_gap[l] : moved;
-    }
+    for (int l = 0; l < Lanes; ++l)
+      m_gap.add(l, m_mass[l] == 0 || m_max[l] == new_max[l] ? Scalar(0)
+                                                            : m_mass[l] * (new_max[l] - m_max[l]));
+    Scalar gaps[Size];
     for (int e = 0; e < Size; e += Lanes)
       for (int l = 0; l < Lanes; ++l) {
         const Scalar z_e = z[e + l];
         const Scalar gap = z_e == -infinity_v<Scalar> ? infinity_v<Scalar> : new_max[l] - z_e;
-        m_gap[l] += b[e + l] == 0 ? Scalar(0) : b[e + l] * gap;
-        m_mass[l] += b[e + l];
+        gaps[e + l]      = b[e + l] == 0 ? Scalar(0) : b[e + l] * gap;
       }
+    m_gap.add_chunk(gaps);
+    m_mass.add_chunk(b);
   }
 
   template <int Size>
@@ -199,26 +246,27 @@ class LaneStates {
     for (int e = 0; e < Size; e += Lanes)
       for (int l = 0; l < Lanes; ++l) {
         const Scalar term = exp_nonpositive(z[e + l] - shift[l]);
-        const bool at_max = z[e + l] == new_max[l];
-        sum[l] += at_max ? Scalar(0) : term;
-        ties[l] += at_max ? Scalar(1) : Scalar(0);
+        // Products instead of selects: compilers would branch around the exp.
+        const Scalar at_max = z[e + l] == new_max[l] ? Scalar(1) : Scalar(0);
+        sum[l] += (1 - at_max) * term;
+        ties[l] += at_max;
       }
     for (int l = 0; l < Lanes; ++l) {
-      const bool seen    = m_max[l] > -infinity_v<Scalar>;
-      const bool same    = m_max[l] == new_max[l];
-      const Scalar moved = ((seen ? Scalar(1) : Scalar(0)) + m_rest[l]) *
-                           exp_nonpositive(m_max[l] - shift[l]);
+      const bool seen = m_max[l] > -infinity_v<Scalar>;
+      const bool same = m_max[l] == new_max[l];
+      const Scalar moved =
+          ((seen ? Scalar(1) : Scalar(0)) + m_rest[l]) * exp_nonpositive(m_max[l] - shift[l]);
       const Scalar extra = same ? ties[l] : ties[l] - 1;
-      m_rest[l] = (same ? m_rest[l] : moved) + sum[l] +
-                  (new_max[l] > -infinity_v<Scalar> ? extra : Scalar(0));
+      m_rest.replace(l, !same, moved);
+      m_rest.add(l, sum[l] + (new_max[l] > -infinity_v<Scalar> ? extra : Scalar(0)));
       m_max[l] = new_max[l];
     }
   }
 
   Scalar m_max[Lanes];
-  Scalar m_rest[Lanes];
-  Scalar m_mass[Lanes];  // unused, and optimised away, without a background
-  Scalar m_gap[Lanes];
+  LaneSums<Scalar, Lanes> m_rest;
+  LaneSums<Scalar, Lanes> m_mass;  // unused, and optimised away, without a background
+  LaneSums<Scalar, Lanes> m_gap;
 };
 
 }  // namespace KokkosXent::Impl

@@ -176,15 +176,12 @@ class ProbabilityTargets {
   ClassWeights<Scalar> m_weights{};
 };
 
-/// The row loss. z_target is the logit that holds the spike (not used without one).
-template <class Scalar, bool HasBackground>
-KOKKOS_INLINE_FUNCTION Scalar row_loss(const RowTarget<Scalar>& target,
-                                       const SoftmaxState<Scalar, HasBackground>& state,
-                                       Scalar log_sum, Scalar z_target) {
-  // A term of no mass is 0 also where z = -inf, but not where the row holds a NaN.
-  Scalar loss = target.spike == 0 ? 0 * log_sum : target.spike * ((state.max - z_target) + log_sum);
-  if constexpr (HasBackground) loss += state.gap + state.mass * log_sum;
-  return loss;
+/// The spike's part of the row loss; negative_log_p = (m - z_y) + log d. Without mass it is 0 also
+/// where z_y = -inf, but not where the row holds a NaN, which log_sum shows.
+template <class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar spike_loss(const RowTarget<Scalar>& target, Scalar negative_log_p,
+                                         Scalar log_sum) {
+  return target.spike == 0 ? 0 * log_sum : target.spike * negative_log_p;
 }
 
 /// What the gradient needs to know of a row that counts.

@@ -30,10 +30,10 @@ struct Tile {
   using State          = typename Problem::State;
 
   static constexpr bool on_host = Problem::on_host;
-  static constexpr int lanes    = Problem::RowWalk::lanes;             // rows a thread owns
-  static constexpr int threads  = on_host ? 1 : Tuning::tile_rows;     // threads side by side
-  static constexpr int rows     = lanes * threads;                     // rows a tile
-  static constexpr int depth    = 8;                                   // classes taken in at once
+  static constexpr int lanes    = Problem::RowWalk::lanes;          // rows a thread owns
+  static constexpr int threads  = on_host ? 1 : Tuning::tile_rows;  // threads side by side
+  static constexpr int rows     = lanes * threads;                  // rows a tile
+  static constexpr int depth    = 8;                                // classes taken in at once
 
   KOKKOS_FUNCTION static std::int64_t count(std::int64_t all_rows) {
     return (all_rows + rows - 1) / rows;
@@ -56,7 +56,8 @@ struct TileThread {
         slices(team.team_size() / Tile<Problem>::threads) {
     first_row                 = tile * Tile<Problem>::rows + column * Tile<Problem>::lanes;
     const std::int64_t behind = all_rows - first_row;
-    row_count = static_cast<int>(behind < 0 ? 0 : (behind < Tile<Problem>::lanes ? behind : Tile<Problem>::lanes));
+    row_count                 = static_cast<int>(
+        behind < 0 ? 0 : (behind < Tile<Problem>::lanes ? behind : Tile<Problem>::lanes));
   }
 
   /// Calls visit(first class, depth) for the slice's classes; depth is a std::integral_constant.
@@ -125,8 +126,9 @@ KOKKOS_INLINE_FUNCTION void load_background_block(const Problem& problem,
   constexpr int lanes = Tile<Problem>::lanes;
   for (int d = 0; d < Size / lanes; ++d)
     for (int l = 0; l < lanes; ++l)
-      b[d * lanes + l] =
-          l < thread.row_count ? problem.targets.background(thread.first_row + l, cls + d) : Scalar(0);
+      b[d * lanes + l] = l < thread.row_count
+                             ? problem.targets.background(thread.first_row + l, cls + d)
+                             : Scalar(0);
 }
 
 /// The states of a tile's rows, after all slices: state[l] for the thread's lane l.
@@ -144,8 +146,8 @@ class TileTeam {
 
   KOKKOS_FUNCTION explicit TileTeam(const Member& team) : m_team(team) {
     if constexpr (!Problem::on_host)
-      m_scratch = team.team_scratch(0).get_shmem_aligned(sizeof(State) * team.team_size(),
-                                                         alignof(State));
+      m_scratch =
+          team.team_scratch(0).get_shmem_aligned(sizeof(State) * team.team_size(), alignof(State));
   }
 
   /// merge(into, from) over what the slices hold for a row; every slice gets the result. All
@@ -222,7 +224,7 @@ KOKKOS_INLINE_FUNCTION TileResults<Problem> forward_tile(const Problem& problem,
   TileResults<Problem> results;
   for (int l = 0; l < lanes; ++l)
     results.row[l] = targets.target[l].kind == RowKind::counts
-                         ? finish_row<Problem>(targets.target[l], states.state[l], z_target[l])
+                         ? finish_row(problem, targets.target[l], states.state[l], z_target[l])
                          : unread_row<Scalar>(targets.target[l].kind);
   return results;
 }
@@ -253,21 +255,22 @@ template <class Problem, class Member>
 KOKKOS_INLINE_FUNCTION TileStatistics<Problem> saved_tile(
     const Problem& problem, const TileTeam<Problem, Member>& team,
     const TileThread<Problem>& thread, const SavedRows<typename Problem::Scalar>& saved) {
-  using Scalar        = typename Problem::Scalar;
-  using Targets       = typename Problem::Targets;
-  constexpr int lanes = Tile<Problem>::lanes;
+  using Scalar             = typename Problem::Scalar;
+  using Targets            = typename Problem::Targets;
+  constexpr int lanes      = Tile<Problem>::lanes;
   Scalar background[lanes] = {};
   if constexpr (Targets::has_background && Targets::background_total_known) {
     for (int l = 0; l < lanes; ++l) background[l] = problem.targets.background_total();
   } else if constexpr (Targets::has_background) {
+    LaneSums<Scalar, lanes> sums;
     thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
       Scalar b[depth * lanes];
       load_background_block(problem, thread, cls, b);
-      for (int e = 0; e < depth * lanes; ++e) background[e % lanes] += b[e];
+      sums.add_chunk(b);
     });
     for (int l = 0; l < lanes; ++l)
-      background[l] = team.over_slices(thread, background[l],
-                                       [](Scalar& into, Scalar from) { into += from; });
+      background[l] =
+          team.over_slices(thread, sums[l], [](Scalar& into, Scalar from) { into += from; });
   }
   TileStatistics<Problem> statistics{};
   for (int l = 0; l < thread.row_count; ++l)
@@ -304,7 +307,8 @@ class TileGradients {
                                Scalar (&values)[Size]) const {
     for (int e = 0; e < Size; e += lanes)
       for (int l = 0; l < lanes; ++l)
-        values[e + l] = m_scale[l] * m_total[l] * exp_nonpositive((z[e + l] - m_max[l]) - m_log_sum[l]);
+        values[e + l] =
+            m_scale[l] * m_total[l] * exp_nonpositive((z[e + l] - m_max[l]) - m_log_sum[l]);
     for (int l = 0; l < lanes; ++l) {
       set_target(l, cls, Scalar(0), z, values);
       fill_uncounted(l, values);
@@ -329,7 +333,9 @@ class TileGradients {
 
  private:
   template <int Size>
-  KOKKOS_FUNCTION static Scalar element(const Scalar (&b)[Size], std::int64_t e) { return b[e]; }
+  KOKKOS_FUNCTION static Scalar element(const Scalar (&b)[Size], std::int64_t e) {
+    return b[e];
+  }
   KOKKOS_FUNCTION static Scalar element(Scalar b, std::int64_t) { return b; }
 
   template <class Background, int Size>
@@ -405,7 +411,8 @@ struct ForwardTiles {
       const TileTargets<Problem> targets(problem, thread);
       put_tile(thread, targets, forward_tile(problem, team, thread, targets), results, totals);
     }
-    if (results.partials) store_team_totals(member, totals, results.partials + member.league_rank());
+    if (results.partials)
+      store_team_totals(member, totals, results.partials + member.league_rank());
   }
 };
 
@@ -452,11 +459,11 @@ struct ForwardBackwardTiles {
       const auto forward = forward_tile(problem, team, thread, targets);
       put_tile(thread, targets, forward, results, totals);
       TileStatistics<Problem> statistics;
-      for (int l = 0; l < Tile<Problem>::lanes; ++l)
-        statistics.row[l] = forward.row[l].statistics;
+      for (int l = 0; l < Tile<Problem>::lanes; ++l) statistics.row[l] = forward.row[l].statistics;
       gradient_tile(problem, task, thread, targets, statistics);
     }
-    if (results.partials) store_team_totals(member, totals, results.partials + member.league_rank());
+    if (results.partials)
+      store_team_totals(member, totals, results.partials + member.league_rank());
   }
 };
 

@@ -45,9 +45,8 @@ struct ReducedResults {
     if (!loss) return;
     const bool mean  = reduction == Reduction::mean;
     const double nan = nan_v<double>;
-    *loss = static_cast<Scalar>(!mean ? totals.loss
-                                      : (totals.denominator == 0 ? nan
-                                                                 : totals.loss / totals.denominator));
+    *loss            = static_cast<Scalar>(
+        !mean ? totals.loss : (totals.denominator == 0 ? nan : totals.loss / totals.denominator));
   }
 };
 
@@ -81,8 +80,9 @@ struct SumDenominators {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const std::int64_t workers = std::int64_t(team.league_size()) * team.team_size();
-    const std::int64_t worker  = std::int64_t(team.league_rank()) * team.team_size() + team.team_rank();
-    const StridedRange range   = items_of<ExecutionSpace>(worker, workers, rows);
+    const std::int64_t worker =
+        std::int64_t(team.league_rank()) * team.team_size() + team.team_rank();
+    const StridedRange range = items_of<ExecutionSpace>(worker, workers, rows);
     RowTotals totals;
     for (std::int64_t row = range.begin; row < range.end; row += range.step)
       totals.denominator += static_cast<double>(targets(row).denominator);
@@ -115,8 +115,9 @@ struct SumClassWeights {
 template <class ExecutionSpace>
 Schedule small_schedule(const ExecutionSpace& exec, std::int64_t items, std::int64_t items_per_team,
                         int team) {
-  const std::int64_t teams = std::max<std::int64_t>(1, (items + items_per_team - 1) / items_per_team);
-  const auto league        = static_cast<int>(std::min<std::int64_t>(teams, max_league(exec)));
+  const std::int64_t teams =
+      std::max<std::int64_t>(1, (items + items_per_team - 1) / items_per_team);
+  const auto league = static_cast<int>(std::min<std::int64_t>(teams, max_league(exec)));
   return {Mapping::row_per_team, league, team, 1, 1, 0};
 }
 

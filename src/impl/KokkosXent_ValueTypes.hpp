@@ -34,9 +34,9 @@ KOKKOS_INLINE_FUNCTION float float_from_float16_bits(std::uint16_t half) {
   const std::uint32_t sign      = (half & 0x8000u) << 16;
   const std::uint32_t exponent  = magnitude & exponent_mask;
   const std::uint32_t normal    = magnitude + rebias + (exponent == exponent_mask ? rebias : 0u);
-  const auto subnormal          = Kokkos::bit_cast<std::uint32_t>(
-      Kokkos::bit_cast<float>(magnitude + smallest_normal) -
-      Kokkos::bit_cast<float>(smallest_normal));
+  const auto subnormal =
+      Kokkos::bit_cast<std::uint32_t>(Kokkos::bit_cast<float>(magnitude + smallest_normal) -
+                                      Kokkos::bit_cast<float>(smallest_normal));
   return Kokkos::bit_cast<float>((exponent == 0u ? subnormal : normal) | sign);
 }
 
@@ -129,7 +129,7 @@ concept SixteenBitFloat = std::same_as<T, float16> || std::same_as<T, bfloat16> 
 }  // namespace Impl
 
 template <class T>
-  requires std::same_as<T, float> || std::same_as<T, double>
+requires std::same_as<T, float> || std::same_as<T, double>
 struct ValueTypeTraits<T> {
   using arithmetic_type = T;
   KOKKOS_FUNCTION static T load(T stored) { return stored; }
@@ -146,7 +146,9 @@ struct ValueTypeTraits<T> {
 namespace Impl {
 
 template <class T>
-concept KnownValueType = requires { typename ValueTypeTraits<T>::arithmetic_type; };
+concept KnownValueType = requires {
+  typename ValueTypeTraits<T>::arithmetic_type;
+};
 
 template <class T>
 using arithmetic_type_t = typename ValueTypeTraits<T>::arithmetic_type;
