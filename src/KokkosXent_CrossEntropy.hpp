@@ -36,22 +36,22 @@
                                     "(double logits need Scalar = double)"));                   \
   static_assert(Impl::is_accessible<V, ExecutionSpace>(),                                       \
                 KOKKOSXENT_ARGUMENT(function, argument, "be accessible from the execution space"))
-#define KOKKOSXENT_ASSERT_TARGETS(function, V)                                                  \
-  static_assert(Impl::KokkosView<V>,                                                            \
-                KOKKOSXENT_ARGUMENT(function, "targets", "be a Kokkos::View"));                 \
-  static_assert(Impl::rank_of<V>() == 1 || Impl::rank_of<V>() == 2,                             \
-                KOKKOSXENT_ARGUMENT(function, "targets",                                        \
-                                    "have rank 1 (class indices) or rank 2 (class "             \
-                                    "probabilities)"));                                         \
-  static_assert(Impl::rank_of<V>() != 1 || Impl::is_index_type<Impl::value_type_of<V>>,         \
-                KOKKOSXENT_ARGUMENT(function, "targets",                                        \
-                                    "of rank 1 must have value type int32_t or int64_t"));      \
-  static_assert(Impl::rank_of<V>() != 2 || Impl::fits_scalar<Impl::value_type_of<V>, double>(), \
-                KOKKOSXENT_ARGUMENT(function, "targets",                                        \
-                                    "of rank 2 must have a floating value type known to "       \
-                                    "KokkosXent::ValueTypeTraits"));                            \
-  static_assert(                                                                                \
-      Impl::is_accessible<V, ExecutionSpace>(),                                                 \
+#define KOKKOSXENT_ASSERT_TARGETS(function, V)                                                   \
+  static_assert(Impl::KokkosView<V>,                                                             \
+                KOKKOSXENT_ARGUMENT(function, "targets", "be a Kokkos::View"));                  \
+  static_assert(                                                                                 \
+      Impl::rank_of<V>() == 1 || Impl::rank_of<V>() == 2,                                        \
+      KOKKOSXENT_ARGUMENT(function, "targets",                                                   \
+                          "have rank 1 (class indices) or rank 2 (class probabilities)"));       \
+  static_assert(                                                                                 \
+      Impl::rank_of<V>() != 1 || Impl::is_index_type<Impl::value_type_of<V>>,                    \
+      KOKKOSXENT_ARGUMENT(function, "targets of rank 1", "have value type int32_t or int64_t")); \
+  static_assert(Impl::rank_of<V>() != 2 || Impl::fits_scalar<Impl::value_type_of<V>, double>(),  \
+                KOKKOSXENT_ARGUMENT(function, "targets of rank 2",                               \
+                                    "have a floating value type known to "                       \
+                                    "KokkosXent::ValueTypeTraits"));                             \
+  static_assert(                                                                                 \
+      Impl::is_accessible<V, ExecutionSpace>(),                                                  \
       KOKKOSXENT_ARGUMENT(function, "targets", "be accessible from the execution space"))
 #define KOKKOSXENT_ASSERT_LOSS(function, V)                                                       \
   static_assert(Impl::KokkosView<V>, KOKKOSXENT_ARGUMENT(function, "loss", "be a Kokkos::View")); \

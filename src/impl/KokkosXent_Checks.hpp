@@ -64,11 +64,14 @@ inline constexpr bool is_index_type =
 /// "2048 x 32000"; "scalar" for rank 0.
 template <class V>
 std::string extents_text(const V& view) {
-  if constexpr (V::rank() == 0) return "scalar";
-  std::string text;
-  for (unsigned d = 0; d < static_cast<unsigned>(V::rank()); ++d)
-    text += (d == 0 ? "" : " x ") + std::to_string(view.extent(d));
-  return text;
+  if constexpr (V::rank() == 0) {
+    return "scalar";
+  } else {
+    std::string text = std::to_string(view.extent(0));
+    for (unsigned d = 1; d < static_cast<unsigned>(V::rank()); ++d)
+      text += " x " + std::to_string(view.extent(d));
+    return text;
+  }
 }
 
 template <class V>

@@ -51,7 +51,7 @@ struct SoftmaxState : BackgroundSums<Scalar, HasBackground> {
 
   /// log d; NaN for a row with no finite maximum.
   KOKKOS_FUNCTION Scalar log_sum() const {
-    return Kokkos::isfinite(max) ? Kokkos::log1p(rest) : nan_v<Scalar>;
+    return Kokkos::isfinite(max) ? log1p_nonnegative(rest) : nan_v<Scalar>;
   }
 
   KOKKOS_FUNCTION void merge(const SoftmaxState& other) {

@@ -193,9 +193,13 @@ struct RowStatistics {
 };
 
 /// d loss / d z_j for one row, before rounding: scale (A p_j - q_j).
+///
+/// log p may come out of rounding a little above 0; the exponentials take that.
 template <class Scalar>
 class RowGradient {
  public:
+  static constexpr Scalar log_half = Scalar(-0.69314718055994530942);
+
   RowGradient() = default;
   KOKKOS_FUNCTION RowGradient(const RowTarget<Scalar>& target,
                               const RowStatistics<Scalar>& statistics, Scalar scale)
@@ -218,13 +222,11 @@ class RowGradient {
     return m_scale * (m_total * exp_nonpositive(log_probability(z)) - b);
   }
   /// Whether a class holds more than half the probability, so that A p - q would cancel.
-  KOKKOS_FUNCTION bool is_dominant(Scalar z) const {
-    return log_probability(z) > Scalar(-0.69314718055994530942);
-  }
+  KOKKOS_FUNCTION bool is_dominant(Scalar z) const { return log_probability(z) > log_half; }
   /// A (p - 1) + (A - q), which does not cancel, for a class with background mass b, and the spike.
   KOKKOS_FUNCTION Scalar dominant(Scalar z, Scalar b, bool holds_spike) const {
     const Scalar other_mass = (m_background_total - b) + (holds_spike ? Scalar(0) : m_spike);
-    return m_scale * (m_total * Kokkos::expm1(log_probability(z)) + other_mass);
+    return m_scale * (m_total * expm1_nonpositive(log_probability(z)) + other_mass);
   }
   /// The class that holds the spike, and background mass b.
   KOKKOS_FUNCTION Scalar at_spike(Scalar z, Scalar b) const {

@@ -70,6 +70,12 @@ struct TileThread {
     for (std::int64_t cls = full * depth + slice; cls < classes; cls += slices)
       visit(cls, std::integral_constant<int, 1>{});
   }
+  /// Whether for_each_block visits cls.
+  KOKKOS_FUNCTION bool takes(std::int64_t cls, std::int64_t classes) const {
+    constexpr int depth     = Tile<Problem>::depth;
+    const std::int64_t full = classes / depth;
+    return (cls < full * depth ? cls / depth : cls - full * depth) % slices == slice;
+  }
 };
 
 /// The targets of a thread's rows, and whether their logits are to be read.
@@ -77,12 +83,14 @@ template <class Problem>
 struct TileTargets {
   RowTarget<typename Problem::Scalar> target[Tile<Problem>::lanes];
   bool any_counts = false;
+  bool all_count  = true;  // of the rows that exist
 
   KOKKOS_FUNCTION TileTargets(const Problem& problem, const TileThread<Problem>& thread) {
     for (int l = 0; l < Tile<Problem>::lanes; ++l) {
       target[l] = {RowKind::ignored, -1, 0, 0};
       if (l < thread.row_count) target[l] = problem.targets(thread.first_row + l);
       any_counts |= target[l].kind == RowKind::counts;
+      all_count &= target[l].kind == RowKind::counts || l >= thread.row_count;
     }
   }
 };
@@ -150,6 +158,10 @@ class TileTeam {
           team.team_scratch(0).get_shmem_aligned(sizeof(State) * team.team_size(), alignof(State));
   }
 
+  KOKKOS_FUNCTION void barrier() const {
+    if constexpr (!Problem::on_host) m_team.team_barrier();
+  }
+
   /// merge(into, from) over what the slices hold for a row; every slice gets the result. All
   /// threads of the team must call it.
   template <class Value, class Merge>
@@ -186,11 +198,11 @@ KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
   LaneStates<Scalar, Targets::has_background, lanes> states;
   if (targets.any_counts)
     thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
-      Scalar z[depth * lanes];
+      Scalar z[decltype(depth)::value * lanes];
       load_block<lanes>(problem.logits, thread.first_row, thread.row_count, cls, z,
                         -infinity_v<Scalar>);
       if constexpr (Targets::has_background) {
-        Scalar b[depth * lanes];
+        Scalar b[decltype(depth)::value * lanes];
         load_background_block(problem, thread, cls, b);
         states.absorb(z, b);
       } else {
@@ -264,7 +276,7 @@ KOKKOS_INLINE_FUNCTION TileStatistics<Problem> saved_tile(
   } else if constexpr (Targets::has_background) {
     LaneSums<Scalar, lanes> sums;
     thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
-      Scalar b[depth * lanes];
+      Scalar b[decltype(depth)::value * lanes];
       load_background_block(problem, thread, cls, b);
       sums.add_chunk(b);
     });
@@ -286,72 +298,70 @@ class TileGradients {
   using Scalar               = typename Problem::Scalar;
   static constexpr int lanes = Tile<Problem>::lanes;
 
-  KOKKOS_FUNCTION TileGradients(const TileThread<Problem>& thread,
+  KOKKOS_FUNCTION TileGradients(const Problem& problem, const TileThread<Problem>& thread,
                                 const TileTargets<Problem>& targets,
                                 const TileStatistics<Problem>& statistics,
                                 const GradientScale<Scalar>& scale)
       : m_targets(targets) {
     for (int l = 0; l < lanes; ++l) {
-      const auto& row = statistics.row[l];
-      m_scale[l]      = l < thread.row_count ? scale(thread.first_row + l) : Scalar(0);
-      m_gradient[l]   = RowGradient<Scalar>(targets.target[l], row, m_scale[l]);
-      m_max[l]        = row.max;
-      m_log_sum[l]    = row.log_sum;
-      m_total[l]      = targets.target[l].spike + row.background_total;
+      const auto& row    = statistics.row[l];
+      const auto& target = targets.target[l];
+      m_scale[l]         = l < thread.row_count ? scale(thread.first_row + l) : Scalar(0);
+      m_gradient[l]      = RowGradient<Scalar>(target, row, m_scale[l]);
+      m_max[l]           = row.max;
+      m_log_sum[l]       = row.log_sum;
+      m_total[l]         = target.spike + row.background_total;
+      m_at_spike[l]      = 0;
+      if (target.cls >= 0) m_at_spike[l] = at_spike(problem, thread.first_row + l, l);
     }
   }
 
-  /// Values for a block of classes from cls on, without a background.
+  /// Values of a block of classes; not those of the spikes.
   template <int Size>
-  KOKKOS_FUNCTION void compute(std::int64_t cls, const Scalar (&z)[Size],
-                               Scalar (&values)[Size]) const {
+  KOKKOS_FUNCTION void compute(const Scalar (&z)[Size], Scalar (&values)[Size]) const {
     for (int e = 0; e < Size; e += lanes)
       for (int l = 0; l < lanes; ++l)
         values[e + l] =
             m_scale[l] * m_total[l] * exp_nonpositive((z[e + l] - m_max[l]) - m_log_sum[l]);
-    for (int l = 0; l < lanes; ++l) {
-      set_target(l, cls, Scalar(0), z, values);
-      fill_uncounted(l, values);
-    }
+    fill_uncounted(values);
   }
 
+  /// The same with background mass b.
   template <int Size>
-  KOKKOS_FUNCTION void compute(std::int64_t cls, const Scalar (&z)[Size], const Scalar (&b)[Size],
+  KOKKOS_FUNCTION void compute(const Scalar (&z)[Size], const Scalar (&b)[Size],
                                Scalar (&values)[Size]) const {
+    bool any_dominant = false;
     for (int e = 0; e < Size; e += lanes)
-      for (int l = 0; l < lanes; ++l)
-        values[e + l] =
-            m_scale[l] *
-            (m_total[l] * exp_nonpositive((z[e + l] - m_max[l]) - m_log_sum[l]) - b[e + l]);
-    for (int l = 0; l < lanes; ++l) {
-      for (int e = l; e < Size; e += lanes)
-        if (m_gradient[l].is_dominant(z[e])) values[e] = m_gradient[l].dominant(z[e], b[e], false);
-      set_target(l, cls, b, z, values);
-      fill_uncounted(l, values);
-    }
+      for (int l = 0; l < lanes; ++l) {
+        const Scalar log_p = (z[e + l] - m_max[l]) - m_log_sum[l];
+        values[e + l]      = m_scale[l] * (m_total[l] * exp_nonpositive(log_p) - b[e + l]);
+        any_dominant |= log_p > RowGradient<Scalar>::log_half;
+      }
+    if (any_dominant)
+      for (int e = 0; e < Size; ++e) {
+        const auto& gradient = m_gradient[e % lanes];
+        if (gradient.is_dominant(z[e])) values[e] = gradient.dominant(z[e], b[e], false);
+      }
+    fill_uncounted(values);
   }
+
+  KOKKOS_FUNCTION Scalar at_spike(int l) const { return m_at_spike[l]; }
 
  private:
-  template <int Size>
-  KOKKOS_FUNCTION static Scalar element(const Scalar (&b)[Size], std::int64_t e) {
-    return b[e];
-  }
-  KOKKOS_FUNCTION static Scalar element(Scalar b, std::int64_t) { return b; }
-
-  template <class Background, int Size>
-  KOKKOS_FUNCTION void set_target(int l, std::int64_t cls, const Background& b,
-                                  const Scalar (&z)[Size], Scalar (&values)[Size]) const {
-    const std::int64_t depth = m_targets.target[l].cls - cls;
-    if (depth < 0 || depth >= Size / lanes) return;
-    const std::int64_t e = depth * lanes + l;
-    values[e]            = m_gradient[l].at_spike(z[e], element(b, e));
+  KOKKOS_FUNCTION Scalar at_spike(const Problem& problem, std::int64_t row, int l) const {
+    const std::int64_t cls = m_targets.target[l].cls;
+    Scalar b               = 0;
+    if constexpr (Problem::Targets::has_background) b = problem.targets.background(row, cls);
+    return m_gradient[l].at_spike(problem.logit(row, cls), b);
   }
 
   template <int Size>
-  KOKKOS_FUNCTION void fill_uncounted(int l, Scalar (&values)[Size]) const {
-    if (m_targets.target[l].kind == RowKind::counts) return;
-    for (int e = l; e < Size; e += lanes)
-      values[e] = uncounted_gradient<Scalar>(m_targets.target[l].kind);
+  KOKKOS_FUNCTION void fill_uncounted(Scalar (&values)[Size]) const {
+    if (m_targets.all_count) return;
+    for (int e = 0; e < Size; ++e) {
+      const RowKind kind = m_targets.target[e % lanes].kind;
+      if (kind != RowKind::counts) values[e] = uncounted_gradient<Scalar>(kind);
+    }
   }
 
   const TileTargets<Problem>& m_targets;
@@ -360,36 +370,44 @@ class TileGradients {
   Scalar m_log_sum[lanes];
   Scalar m_scale[lanes];
   Scalar m_total[lanes];
+  Scalar m_at_spike[lanes];
 };
 
 /// Writes the gradients of a thread's rows, each logit read before it is written.
-template <class Problem, class GradientType>
+template <class Problem, class GradientType, class Member>
 KOKKOS_INLINE_FUNCTION void gradient_tile(const Problem& problem,
                                           const GradientTask<Problem, GradientType>& task,
+                                          const TileTeam<Problem, Member>& team,
                                           const TileThread<Problem>& thread,
                                           const TileTargets<Problem>& targets,
                                           const TileStatistics<Problem>& statistics) {
   using Scalar        = typename Problem::Scalar;
   constexpr int lanes = Tile<Problem>::lanes;
-  if (thread.row_count == 0) return;
-  const TileGradients<Problem> gradients(thread, targets, statistics, task.scale);
+  const TileGradients<Problem> gradients(problem, thread, targets, statistics, task.scale);
+  team.barrier();  // every slice has read the logits of the spikes
   thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
-    Scalar z[depth * lanes];
-    Scalar values[depth * lanes];
+    constexpr int size = decltype(depth)::value * lanes;
+    Scalar z[size];
+    Scalar values[size];
     if (targets.any_counts)
       load_block<lanes>(problem.logits, thread.first_row, thread.row_count, cls, z,
                         -infinity_v<Scalar>);
     else
       for (auto& z_e : z) z_e = 0;
     if constexpr (Problem::Targets::has_background) {
-      Scalar b[depth * lanes];
+      Scalar b[size];
       load_background_block(problem, thread, cls, b);
-      gradients.compute(cls, z, b, values);
+      gradients.compute(z, b, values);
     } else {
-      gradients.compute(cls, z, values);
+      gradients.compute(z, values);
     }
     store_block<lanes>(task.gradient, thread.first_row, thread.row_count, cls, values);
   });
+  for (int l = 0; l < thread.row_count; ++l) {
+    const std::int64_t cls = targets.target[l].cls;
+    if (cls >= 0 && thread.takes(cls, problem.classes))
+      task.gradient(thread.first_row + l, cls) = round_value<GradientType>(gradients.at_spike(l));
+  }
 }
 
 /// forward[columns], and forward[rows_per_team] on the host
@@ -433,7 +451,7 @@ struct BackwardTiles {
     for (std::int64_t tile = range.begin; tile < range.end; tile += range.step) {
       const TileThread<Problem> thread(member, tile, problem.rows);
       const TileTargets<Problem> targets(problem, thread);
-      gradient_tile(problem, task, thread, targets, saved_tile(problem, team, thread, saved));
+      gradient_tile(problem, task, team, thread, targets, saved_tile(problem, team, thread, saved));
     }
   }
 };
@@ -460,7 +478,7 @@ struct ForwardBackwardTiles {
       put_tile(thread, targets, forward, results, totals);
       TileStatistics<Problem> statistics;
       for (int l = 0; l < Tile<Problem>::lanes; ++l) statistics.row[l] = forward.row[l].statistics;
-      gradient_tile(problem, task, thread, targets, statistics);
+      gradient_tile(problem, task, team, thread, targets, statistics);
     }
     if (results.partials)
       store_team_totals(member, totals, results.partials + member.league_rank());
