@@ -166,12 +166,17 @@ Schedule make_schedule(const ExecutionSpace& exec, const Shape& shape) {
     return device_schedule(shape, exec.concurrency(), max_league(exec));
 }
 
+/// Kernels are passed by value, so that a launch never waits for an earlier one.
+template <class ExecutionSpace>
+using SchedulePolicy =
+    Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Experimental::WorkItemProperty::HintLightWeight_t>;
+
 /// The policy of a schedule. The team shrinks by powers of two to what the kernel's registers
 /// allow.
 template <class ExecutionSpace, class Functor>
 auto make_policy(const ExecutionSpace& exec, const Schedule& schedule, const Functor& functor,
                  std::size_t scratch_bytes_per_thread = 0) {
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
+  using Policy = SchedulePolicy<ExecutionSpace>;
   if constexpr (runs_on_host<ExecutionSpace>) {
     return Policy(exec, schedule.league, 1, 1);
   } else {
