@@ -55,7 +55,7 @@ class IndexTargets {
     m_num_classes  = num_classes;
     m_ignore_index = ignore_index;
     m_keep         = static_cast<Scalar>(1.0 - label_smoothing);
-    m_share        = label_smoothing / static_cast<double>(num_classes);
+    m_share        = static_cast<Scalar>(label_smoothing / static_cast<double>(num_classes));
     m_weights      = weights;
   }
 
@@ -69,13 +69,13 @@ class IndexTargets {
 
   /// b_j of one class.
   KOKKOS_FUNCTION Scalar background(std::int64_t, std::int64_t cls) const {
-    return static_cast<Scalar>(m_share) * m_weights(cls);
+    return m_share * m_weights(cls);
   }
 
-  /// sum b_j
+  /// sum b_j, with the roundings of background(): exactly b_0 for one class.
   KOKKOS_FUNCTION Scalar background_total() const {
     const double sum = m_weights.given() ? *m_weights.sum : static_cast<double>(m_num_classes);
-    return static_cast<Scalar>(m_share * sum);
+    return m_share * static_cast<Scalar>(sum);
   }
 
   /// Loads b_j by chunks, for a thread that walks the row with W.
@@ -83,8 +83,7 @@ class IndexTargets {
   class BackgroundRow {
    public:
     KOKKOS_FUNCTION BackgroundRow(const IndexTargets& targets, std::int64_t, std::int64_t first)
-        : m_share(static_cast<Scalar>(targets.m_share)),
-          m_weights(W::row(targets.m_weights.as_matrix(), 0, first)) {}
+        : m_share(targets.m_share), m_weights(W::row(targets.m_weights.as_matrix(), 0, first)) {}
 
     template <int Size, int Run, bool Masked>
     KOKKOS_FUNCTION void load(const Chunk<Size, Run, Masked>& chunk, Scalar (&b)[Size]) const {
@@ -108,7 +107,7 @@ class IndexTargets {
   std::int64_t m_num_classes  = 0;
   std::int64_t m_ignore_index = 0;
   Scalar m_keep               = 1;  // 1 - eps
-  double m_share              = 0;  // eps / V
+  Scalar m_share              = 0;  // eps / V
   ClassWeights<Scalar> m_weights{};
 };
 
