@@ -410,7 +410,7 @@ class CrossEntropy {
 
   template <class GradOutput>
   Impl::GradientScale<Scalar> gradient_scale(const GradOutput& grad_output) const {
-    Impl::GradientScale<Scalar> scale{0, nullptr, 0, nullptr};
+    Impl::GradientScale<Scalar> scale{0, nullptr, 0, nullptr, m_num_classes == 1};
     if (m_options.reduction == Reduction::mean) scale.denominator = denominator();
     if constexpr (Impl::KokkosView<GradOutput>) {
       scale.data = grad_output.data();

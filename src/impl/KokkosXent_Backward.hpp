@@ -22,9 +22,11 @@ struct GradientScale {
   const Scalar* data;  // element row * stride; stride 0: one value for all rows
   std::int64_t stride;
   const double* denominator;  // null but for a mean
+  bool one_class;             // the gradient is 0 whatever the rounding of A p - q
 
   KOKKOS_FUNCTION Scalar operator()(std::int64_t row) const {
-    const Scalar upstream = data ? data[row * stride] : value;
+    Scalar upstream = data ? data[row * stride] : value;
+    if (one_class) upstream *= 0;  // a NaN stays
     if (!denominator) return upstream;
     if (*denominator == 0) return nan_v<Scalar>;
     return static_cast<Scalar>(static_cast<double>(upstream) / *denominator);

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The KokkosXent authors
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "KokkosXent_PerfRegistry.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+namespace KokkosXent::Perf {
+namespace {
+
+std::string name_of(const Case& c) {
+  return c.family + "/" + c.space + "/" + to_string(c.design) + "/" + to_string(c.entry_point) +
+         (c.in_place ? "/in_place/" : "/") + c.value_type + "/" + std::to_string(c.rows) + "x" +
+         std::to_string(c.classes) + (c.layout == "right" ? "" : "/" + c.layout);
+}
+
+/// The case's parameters. Google Benchmark has one text field for what is not a measured number.
+std::string label_of(const Case& c, std::size_t saved_bytes) {
+  const nlohmann::ordered_json fields = {{"family", c.family},
+                                         {"space", c.space},
+                                         {"design", to_string(c.design)},
+                                         {"entry_point", to_string(c.entry_point)},
+                                         {"in_place", c.in_place},
+                                         {"value_type", c.value_type},
+                                         {"layout", c.layout},
+                                         {"rows", c.rows},
+                                         {"classes", c.classes},
+                                         {"must_move_bytes", c.must_move_bytes()},
+                                         {"design_moves_bytes", c.design_moves_bytes()},
+                                         {"saved_bytes", saved_bytes}};
+  return fields.dump();
+}
+
+void time_batches(benchmark::State& state, Runner& runner) {
+  using Clock = std::chrono::steady_clock;
+  for (auto _ : state) {
+    runner.prepare();
+    runner.fence();
+    const auto start = Clock::now();
+    runner.run_batch();
+    runner.fence();
+    const std::chrono::duration<double> elapsed = Clock::now() - start;
+    state.SetIterationTime(elapsed.count() / static_cast<double>(runner.batch()));
+  }
+}
+
+void set_counters(benchmark::State& state, const Case& c, const Bandwidth& bandwidth) {
+  using benchmark::Counter;
+  const auto bytes                 = static_cast<double>(c.must_move_bytes());
+  const auto per_second            = Counter::kIsIterationInvariantRate;
+  state.counters["gbs"]            = Counter(bytes / 1e9, per_second);
+  state.counters["share_of_copy"]  = Counter(bytes / bandwidth.copy, per_second);
+  state.counters["share_of_limit"] = Counter(bytes / bandwidth.limit(c), per_second);
+}
+
+}  // namespace
+
+/// The case that runs now.
+struct Registry::Current {
+  std::string name;
+  std::unique_ptr<Runner> runner;
+  std::string failure;
+
+  /// Sets up, checks and warms up where the case is another one than before.
+  void become(const std::string& next, const MakeRunner& make_runner) {
+    if (name == next) return;
+    name = next;
+    runner.reset();
+    runner  = make_runner();
+    failure = runner->disagreement();
+    runner->prepare();
+    runner->run_batch();
+    runner->fence();
+  }
+};
+
+Registry::Registry(int repetitions, const std::string& filter)
+    : m_repetitions(repetitions), m_filter(filter), m_current(std::make_shared<Current>()) {}
+
+bool Registry::is_selected(const std::string& name) const {
+  if (m_filter.empty() || m_filter == "all") return true;
+  const bool negated = m_filter.front() == '-';
+  const std::regex pattern(m_filter.substr(negated ? 1 : 0), std::regex::extended);
+  return std::regex_search(name, pattern) != negated;
+}
+
+void Registry::add(const Case& c, const std::shared_ptr<const Bandwidth>& bandwidth,
+                   const MakeRunner& make_runner) {
+  const std::string name = name_of(c);
+  if (!is_selected(name)) return;
+  ++m_size;
+  const auto body = [c, name, bandwidth, make_runner,
+                     current = m_current](benchmark::State& state) {
+    current->become(name, make_runner);
+    state.SetLabel(label_of(c, current->runner->saved_bytes()));
+    if (!current->failure.empty()) {
+      state.SkipWithError(current->failure.c_str());
+      return;
+    }
+    time_batches(state, *current->runner);
+    set_counters(state, c, *bandwidth);
+  };
+  benchmark::RegisterBenchmark(name.c_str(), body)
+      ->UseManualTime()
+      ->MinTime(0.01)
+      ->Repetitions(m_repetitions)
+      ->Unit(benchmark::kMillisecond);
+}
+
+}  // namespace KokkosXent::Perf

@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: The KokkosXent authors
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tests of tools/sweep_report on small synthetic results."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import math
+import sys
+import tempfile
+import unittest
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+SCRIPT = Path(__file__).resolve().parents[1] / "tools" / "sweep_report"
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+def load_script() -> Any:
+    loader = SourceFileLoader("sweep_report", str(SCRIPT))
+    spec = importlib.util.spec_from_loader("sweep_report", loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sweep_report"] = module
+    with mock.patch.object(sys, "dont_write_bytecode", True):
+        loader.exec_module(module)
+    return module
+
+
+report = load_script()
+
+
+def benchmark(space: str, gbs: float = 10.0, **changes: Any) -> dict[str, Any]:
+    rows, classes = 64, 32000
+    size = rows * classes * 4
+    entry = {
+        "name": f"vocabulary/{space}",
+        "family": "vocabulary",
+        "space": space,
+        "design": "kokkosxent",
+        "entry_point": "forward",
+        "in_place": False,
+        "value_type": "float",
+        "layout": "right",
+        "rows": rows,
+        "classes": classes,
+        "must_move_bytes": size,
+        "design_moves_bytes": size,
+        "saved_bytes": 528,
+        "real_time": size / gbs,
+        "cv": 0.01,
+        "gbs": gbs,
+        "share_of_copy": gbs / 20,
+        "share_of_limit": gbs / 25,
+    }
+    entry.update(changes)
+    return entry
+
+
+def document(*benchmarks: dict[str, Any], **context: Any) -> dict[str, Any]:
+    spaces = {entry.get("space") for entry in benchmarks}
+    bandwidths = {
+        f"{kind}_gbs_{space}": 20.0 for space in spaces for kind in ("copy", "read", "inplace")
+    }
+    about = {
+        "project": "KokkosXent",
+        "revision": "abc",
+        "host_processor": "a processor",
+        "num_cpus": 2,
+    }
+    return {"context": {**about, **bandwidths, **context}, "benchmarks": list(benchmarks)}
+
+
+class SweepReportTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, name: str, contents: Any) -> Path:
+        path = self.folder / name
+        text = contents if isinstance(contents, str) else json.dumps(contents)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def join(self, *documents: Any) -> Any:
+        return report.join([self.write(f"{i}.json", d) for i, d in enumerate(documents)])
+
+    def table(self, *documents: Any) -> str:
+        return report.write_table(self.join(*documents))
+
+    def cells(self, table: str, first: str, space: str) -> list[str]:
+        """The cells of the line that starts with `first` and is about `space`."""
+        for line in table.splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if cells[0] == first and space in cells:
+                return cells
+        self.fail(f"no line for {first} and {space} in\n{table}")
+
+    def assert_refused(self, text: str, *documents: Any) -> None:
+        with self.assertRaisesRegex(report.Refused, text):
+            self.join(*documents)
+
+
+class Joining(SweepReportTest):
+    def test_two_files_become_one_table(self) -> None:
+        table = self.table(document(benchmark("OpenMP", 12)), document(benchmark("Serial", 5)))
+        self.assertEqual(self.cells(table, "32000", "OpenMP")[-1], "2.40")
+        self.assertEqual(self.cells(table, "32000", "Serial")[-1], "-")
+
+    def test_order_of_files_does_not_matter_for_order_of_spaces(self) -> None:
+        sweep = self.join(document(benchmark("Serial")), document(benchmark("OpenMP")))
+        self.assertEqual(sweep.spaces(), ["OpenMP", "Serial"])
+
+    def test_stored_design_is_compared_within_its_space(self) -> None:
+        stored = benchmark("OpenMP", 3, design="stored_log_softmax", saved_bytes=8_192_000)
+        other = benchmark("Serial", 1, design="stored_log_softmax")
+        table = self.table(document(benchmark("OpenMP", 12), stored, benchmark("Serial", 4), other))
+        line = self.cells(table, "32000", "OpenMP")
+        self.assertEqual(line[-2:], ["4.00", "3.00"])
+        self.assertIn("8.2 MB", line)
+
+    def test_out_of_place_backward_is_its_own_entry_point(self) -> None:
+        entries = [
+            benchmark("OpenMP", 12, entry_point="backward", in_place=True),
+            benchmark("OpenMP", 8, entry_point="backward"),
+            benchmark("OpenMP", 4, entry_point="backward", design="stored_log_softmax"),
+        ]
+        table = self.table(document(*entries))
+        in_place, out_of_place = table.split("## float, backward, out of place")
+        self.assertEqual(self.cells(in_place, "32000", "OpenMP")[-2], "3.00")
+        self.assertEqual(self.cells(out_of_place, "32000", "OpenMP")[-2], "2.00")
+
+    def test_missing_serial_is_said(self) -> None:
+        table = self.table(document(benchmark("OpenMP")))
+        self.assertIn("No file has results of Serial", table)
+        self.assertEqual(self.cells(table, "32000", "OpenMP")[-2:], ["-", "-"])
+
+    def test_serial_with_other_rows_is_compared_by_rate(self) -> None:
+        table = self.table(document(benchmark("OpenMP", 9), benchmark("Serial", 3, rows=8)))
+        self.assertEqual(self.cells(table, "32000", "OpenMP")[-1], "3.00")
+
+    def test_first_of_two_files_with_the_same_result_is_taken(self) -> None:
+        sweep = self.join(document(benchmark("Serial", 5)), document(benchmark("Serial", 7)))
+        self.assertEqual([r.gbs for r in sweep.results], [5])
+        self.assertIn("repeats results of Serial", sweep.warnings[0])
+
+    def test_different_machines_are_refused(self) -> None:
+        one, other = document(benchmark("OpenMP")), document(benchmark("Serial"), num_cpus=16)
+        self.assert_refused("different machines: num_cpus is 2 and 16", one, other)
+
+    def test_different_revisions_are_warned_of(self) -> None:
+        sweep = self.join(document(benchmark("OpenMP")), document(benchmark("Serial"), revision="d"))
+        self.assertIn("different revisions", sweep.warnings[0])
+
+
+class Noise(SweepReportTest):
+    def test_speed_up_within_the_spread_is_marked(self) -> None:
+        table = self.table(document(benchmark("OpenMP", 11, cv=0.2), benchmark("Serial", 10)))
+        self.assertEqual(self.cells(table, "32000", "OpenMP")[-1], "1.10 ~")
+
+    def test_speed_up_beyond_the_spread_is_not_marked(self) -> None:
+        table = self.table(document(benchmark("OpenMP", 11, cv=0.05), benchmark("Serial", 10)))
+        self.assertEqual(self.cells(table, "32000", "OpenMP")[-1], "1.10")
+
+    def test_spread_is_shown(self) -> None:
+        table = self.table(document(benchmark("OpenMP", 8.192, cv=0.034)))
+        self.assertEqual(self.cells(table, "32000", "OpenMP")[3], "1.000 ± 3 %")
+
+
+class Shapes(SweepReportTest):
+    def shapes(self, library: float, naive: float, cv: float = 0.01) -> str:
+        common = {"family": "shapes", "rows": 4, "classes": 2, "cv": cv}
+        loop = benchmark("one host thread", naive, design="naive_serial", **common)
+        return self.table(document(benchmark("OpenMP", library, **common), loop))
+
+    def test_slower_than_the_naive_loop_is_called_so(self) -> None:
+        self.assertEqual(self.cells(self.shapes(2, 4), "4 x 2", "OpenMP")[-1], "0.50 SLOWER")
+
+    def test_slower_within_the_spread_is_not(self) -> None:
+        self.assertEqual(self.cells(self.shapes(3.9, 4, cv=0.1), "4 x 2", "OpenMP")[-1], "0.97 ~")
+
+    def test_the_loop_of_the_same_file_is_used(self) -> None:
+        common = {"family": "shapes", "rows": 4, "classes": 2}
+
+        def file(space: str, naive: float) -> dict[str, Any]:
+            loop = benchmark("one host thread", naive, design="naive_serial", **common)
+            return document(benchmark(space, 8, **common), loop)
+
+        sweep = self.join(file("OpenMP", 2), file("Serial", 4))
+        table = report.write_table(sweep)
+        self.assertEqual(sweep.warnings, ())
+        self.assertEqual(self.cells(table, "4 x 2", "OpenMP")[-1], "4.00")
+        self.assertEqual(self.cells(table, "4 x 2", "Serial")[-1], "2.00")
+
+
+class Refusing(SweepReportTest):
+    def test_no_such_file(self) -> None:
+        with self.assertRaisesRegex(report.Refused, "No such file"):
+            report.join([self.folder / "absent.json"])
+
+    def test_not_json(self) -> None:
+        self.assert_refused("is not JSON", "{")
+
+    def test_another_programs_results(self) -> None:
+        self.assert_refused("not written by KokkosXent_perf", {"context": {}, "benchmarks": []})
+
+    def test_no_benchmarks(self) -> None:
+        self.assert_refused("no results in", document())
+
+    def test_missing_field_is_named(self) -> None:
+        entry = benchmark("OpenMP")
+        del entry["share_of_copy"]
+        self.assert_refused("has no field 'share_of_copy'", document(entry))
+
+    def test_missing_bandwidth_is_named(self) -> None:
+        one = document(benchmark("OpenMP"))
+        del one["context"]["copy_gbs_OpenMP"]
+        self.assert_refused("has no field 'copy_gbs_OpenMP'", one)
+
+    def test_not_a_number(self) -> None:
+        self.assert_refused("share_of_copy is nan", document(benchmark("OpenMP", share_of_copy=math.nan)))
+
+    def test_not_positive(self) -> None:
+        self.assert_refused("real_time is 0", document(benchmark("OpenMP", real_time=0)))
+
+    def test_failed_benchmarks_are_listed(self) -> None:
+        failed = {"name": "a case", "error": "disagrees", "space": "OpenMP"}
+        self.assertIn("- a case: disagrees", self.table(document(benchmark("OpenMP"), failed)))
+
+
+class CommandLine(SweepReportTest):
+    def run_main(self, *arguments: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = report.main(["--output", str(self.folder / "out"), *arguments])
+        return status, out.getvalue(), err.getvalue()
+
+    def results(self) -> str:
+        entries = [benchmark("OpenMP", 12), benchmark("Serial", 5)]
+        stored = benchmark("OpenMP", 6, design="stored_log_softmax")
+        return str(self.write("results.json", document(*entries, stored)))
+
+    @unittest.skipUnless(HAS_MATPLOTLIB, "needs matplotlib")
+    def test_table_and_picture_are_written(self) -> None:
+        status, out, err = self.run_main(self.results())
+        self.assertEqual(status, 0)
+        self.assertNotIn("sweep_report:", err)  # matplotlib's own warnings may be there
+        self.assertEqual((self.folder / "out" / "table.md").read_text(encoding="utf-8") + "\n", out)
+        picture = (self.folder / "out" / "sweep.png").read_bytes()
+        self.assertTrue(picture.startswith(b"\x89PNG"))
+
+    def test_without_matplotlib_the_table_is_written(self) -> None:
+        with mock.patch.dict(sys.modules, {"matplotlib": None}):
+            status, out, err = self.run_main(self.results())
+        self.assertEqual(status, report.EXIT_NO_PICTURE)
+        self.assertIn("matplotlib", err)
+        self.assertIn("2.40", out)
+        self.assertTrue((self.folder / "out" / "table.md").exists())
+        self.assertFalse((self.folder / "out" / "sweep.png").exists())
+
+    def test_refusal_writes_nothing(self) -> None:
+        status, out, err = self.run_main(str(self.write("bad.json", "[]")))
+        self.assertEqual((status, out), (report.EXIT_REFUSED, ""))
+        self.assertIn("bad.json has no context", err)
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_absent_value_type_is_refused(self) -> None:
+        status, _, err = self.run_main("--value-type=double", self.results())
+        self.assertEqual(status, report.EXIT_REFUSED)
+        self.assertIn("no results of value type double", err)
+
+
+if __name__ == "__main__":
+    unittest.main()
