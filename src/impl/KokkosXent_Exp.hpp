@@ -89,7 +89,7 @@ KOKKOS_INLINE_FUNCTION Scalar vectorizable_exp(Scalar x) {
 /// exp(x) - 1 for x <= 0 (or NaN), without cancellation.
 template <class Scalar>
 KOKKOS_INLINE_FUNCTION Scalar vectorizable_expm1(Scalar x) {
-  constexpr Scalar vanishes   = -100;  // e^-100 is nothing beside 1
+  constexpr Scalar vanishes   = -80;  // e^-80 is nothing beside 1, 2^-116 still a normal float
   const auto [tail, exponent] = split_exponential(x < vanishes ? vanishes : x);
   const Scalar power          = power_of_two(exponent);
   return power * tail + (power - 1);
