@@ -51,10 +51,11 @@ template <class Scalar, class Chunk, int Size>
 KOKKOS_INLINE_FUNCTION void chunk_gradient(const RowGradient<Scalar>& gradient, const Chunk& chunk,
                                            std::int64_t target, const Scalar (&z)[Size],
                                            Scalar (&values)[Size]) {
-  for (int e = 0; e < Size; ++e) values[e] = gradient.plain(z[e]);
+  unrolled<Size>([&](int e) { values[e] = gradient.plain(z[e]); });
   if (chunk.may_hold(target))
-    for (int e = 0; e < Size; ++e)
+    unrolled<Size>([&](int e) {
       if (chunk.class_of(e) == target) values[e] = gradient.at_spike(z[e], 0);
+    });
 }
 
 /// The same with background mass b.
@@ -63,16 +64,18 @@ KOKKOS_INLINE_FUNCTION void chunk_gradient(const RowGradient<Scalar>& gradient, 
                                            std::int64_t target, const Scalar (&z)[Size],
                                            const Scalar (&b)[Size], Scalar (&values)[Size]) {
   bool any_dominant = false;
-  for (int e = 0; e < Size; ++e) {
+  unrolled<Size>([&](int e) {
     values[e] = gradient.with_background(z[e], b[e]);
     any_dominant |= gradient.is_dominant(z[e]);
-  }
+  });
   if (any_dominant)
-    for (int e = 0; e < Size; ++e)
+    unrolled<Size>([&](int e) {
       if (gradient.is_dominant(z[e])) values[e] = gradient.dominant(z[e], b[e], false);
+    });
   if (chunk.may_hold(target))
-    for (int e = 0; e < Size; ++e)
+    unrolled<Size>([&](int e) {
       if (chunk.class_of(e) == target) values[e] = gradient.at_spike(z[e], b[e]);
+    });
 }
 
 /// sum b_j of a row, by the threads of a group.
@@ -143,7 +146,7 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
     const auto fill = uncounted_gradient<Scalar>(target.kind);
     walk([&](auto chunk) {
       Scalar values[chunk.size];
-      for (int e = 0; e < chunk.size; ++e) values[e] = fill;
+      unrolled<chunk.size>([&](int e) { values[e] = fill; });
       store_chunk<on_host>(gradient_row, chunk, values);
     });
     return;

@@ -3,6 +3,7 @@
 #ifndef KOKKOSXENT_IMPL_ROW_HPP
 #define KOKKOSXENT_IMPL_ROW_HPP
 
+#include <impl/KokkosXent_Unroll.hpp>
 #include <impl/KokkosXent_ValueTypes.hpp>
 
 #include <Kokkos_Core.hpp>
@@ -60,7 +61,7 @@ struct Chunk {
   }
   KOKKOS_FUNCTION bool may_hold(std::int64_t cls) const {
     bool found = false;
-    for (int r = 0; r < runs; ++r) found |= cls >= run_begin(r) && cls - run_begin(r) < Run;
+    unrolled<runs>([&](int r) { found |= cls >= run_begin(r) && cls - run_begin(r) < Run; });
     return found;
   }
 };
@@ -138,45 +139,47 @@ template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
 KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
                                        const Chunk<Size, Run, Masked>& chunk,
                                        Scalar (&values)[Size], Scalar fill) {
-  for (int r = 0; r < chunk.runs; ++r) {
-    const T* run = row.data + chunk.run_begin(r) * row.stride;
-    Scalar* out  = values + r * Run;
+  unrolled<Size / Run>([&](int r) {
+    const T* run    = row.data + chunk.run_begin(r) * row.stride;
+    const int first = r * Run;
     if (!chunk.run_is_whole(r)) {
-      for (int k = 0; k < Run; ++k)
-        out[k] =
-            OnHost && chunk.exists(r * Run + k) ? load_value<Scalar>(run[k * row.stride]) : fill;
+      unrolled<Run>([&](int k) {
+        values[first + k] =
+            OnHost && chunk.exists(first + k) ? load_value<Scalar>(run[k * row.stride]) : fill;
+      });
     } else if (!row.packed) {
-      for (int k = 0; k < Run; ++k) out[k] = load_value<Scalar>(run[k * row.stride]);
+      unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k * row.stride]); });
     } else if constexpr (OnHost) {
-      for (int k = 0; k < Run; ++k) out[k] = load_value<Scalar>(run[k]);
+      unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k]); });
     } else {
       const auto pack = *reinterpret_cast<const Pack<T, Run>*>(run);
-      for (int k = 0; k < Run; ++k) out[k] = load_value<Scalar>(pack.values[k]);
+      unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(pack.values[k]); });
     }
-  }
+  });
 }
 
 /// Rounds the values of the chunk's existing classes into the row.
 template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
 KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run, Masked>& chunk,
                                         const Scalar (&values)[Size]) {
-  for (int r = 0; r < chunk.runs; ++r) {
-    T* run           = row.data + chunk.run_begin(r) * row.stride;
-    const Scalar* in = values + r * Run;
+  unrolled<Size / Run>([&](int r) {
+    T* run          = row.data + chunk.run_begin(r) * row.stride;
+    const int first = r * Run;
     if (!chunk.run_is_whole(r)) {
       if constexpr (OnHost)
-        for (int k = 0; k < Run; ++k)
-          if (chunk.exists(r * Run + k)) run[k * row.stride] = round_value<T>(in[k]);
+        unrolled<Run>([&](int k) {
+          if (chunk.exists(first + k)) run[k * row.stride] = round_value<T>(values[first + k]);
+        });
     } else if (!row.packed) {
-      for (int k = 0; k < Run; ++k) run[k * row.stride] = round_value<T>(in[k]);
+      unrolled<Run>([&](int k) { run[k * row.stride] = round_value<T>(values[first + k]); });
     } else if constexpr (OnHost) {
-      for (int k = 0; k < Run; ++k) run[k] = round_value<T>(in[k]);
+      unrolled<Run>([&](int k) { run[k] = round_value<T>(values[first + k]); });
     } else {
       Pack<T, Run> pack;
-      for (int k = 0; k < Run; ++k) pack.values[k] = round_value<T>(in[k]);
+      unrolled<Run>([&](int k) { pack.values[k] = round_value<T>(values[first + k]); });
       *reinterpret_cast<Pack<T, Run>*>(run) = pack;
     }
-  }
+  });
 }
 
 }  // namespace KokkosXent::Impl

@@ -4,6 +4,7 @@
 #define KOKKOSXENT_IMPL_SOFTMAXSTATE_HPP
 
 #include <impl/KokkosXent_Exp.hpp>
+#include <impl/KokkosXent_Unroll.hpp>
 
 #include <Kokkos_Core.hpp>
 
@@ -112,8 +113,9 @@ class LaneSums {
   template <int Size>
   KOKKOS_FUNCTION void add_chunk(const Scalar (&values)[Size]) {
     Scalar chunk[Lanes] = {};
-    for (int e = 0; e < Size; e += Lanes)
-      for (int l = 0; l < Lanes; ++l) chunk[l] += values[e + l];
+    unrolled<Size / Lanes>([&](int d) {
+      for (int l = 0; l < Lanes; ++l) chunk[l] += values[d * Lanes + l];
+    });
     for (int l = 0; l < Lanes; ++l) add(l, chunk[l]);
   }
   KOKKOS_FUNCTION void replace(int l, bool condition, Scalar value) {
@@ -210,7 +212,7 @@ class LaneStates {
     } else {
       constexpr int half = Size / 2;
       Scalar halved[half];
-      for (int e = 0; e < half; ++e) halved[e] = larger(z[e], z[e + half]);
+      unrolled<half>([&](int e) { halved[e] = larger(z[e], z[e + half]); });
       find_max(halved, new_max);
     }
   }
@@ -222,12 +224,13 @@ class LaneStates {
       m_gap.add(l, m_mass[l] == 0 || m_max[l] == new_max[l] ? Scalar(0)
                                                             : m_mass[l] * (new_max[l] - m_max[l]));
     Scalar gaps[Size];
-    for (int e = 0; e < Size; e += Lanes)
+    unrolled<Size / Lanes>([&](int d) {
       for (int l = 0; l < Lanes; ++l) {
-        const Scalar z_e = z[e + l];
-        const Scalar gap = z_e == -infinity_v<Scalar> ? infinity_v<Scalar> : new_max[l] - z_e;
-        gaps[e + l]      = b[e + l] == 0 ? Scalar(0) : b[e + l] * gap;
+        const int e      = d * Lanes + l;
+        const Scalar gap = z[e] == -infinity_v<Scalar> ? infinity_v<Scalar> : new_max[l] - z[e];
+        gaps[e]          = b[e] == 0 ? Scalar(0) : b[e] * gap;
       }
+    });
     m_gap.add_chunk(gaps);
     m_mass.add_chunk(b);
   }
@@ -243,14 +246,16 @@ class LaneStates {
       sum[l]   = 0;
       ties[l]  = 0;
     }
-    for (int e = 0; e < Size; e += Lanes)
+    unrolled<Size / Lanes>([&](int d) {
       for (int l = 0; l < Lanes; ++l) {
-        const Scalar term = exp_nonpositive(z[e + l] - shift[l]);
+        const Scalar z_e  = z[d * Lanes + l];
+        const Scalar term = exp_nonpositive(z_e - shift[l]);
         // Products instead of selects: compilers would branch around the exp.
-        const Scalar at_max = z[e + l] == new_max[l] ? Scalar(1) : Scalar(0);
+        const Scalar at_max = z_e == new_max[l] ? Scalar(1) : Scalar(0);
         sum[l] += (1 - at_max) * term;
         ties[l] += at_max;
       }
+    });
     for (int l = 0; l < Lanes; ++l) {
       const bool seen = m_max[l] > -infinity_v<Scalar>;
       const bool same = m_max[l] == new_max[l];

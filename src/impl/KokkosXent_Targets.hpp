@@ -89,9 +89,9 @@ class IndexTargets {
     KOKKOS_FUNCTION void load(const Chunk<Size, Run, Masked>& chunk, Scalar (&b)[Size]) const {
       if (m_weights.data) {
         load_chunk<W::on_host>(m_weights, chunk, b, Scalar(0));
-        for (int e = 0; e < Size; ++e) b[e] *= m_share;
+        unrolled<Size>([&](int e) { b[e] *= m_share; });
       } else {
-        for (int e = 0; e < Size; ++e) b[e] = chunk.exists(e) ? m_share : Scalar(0);
+        unrolled<Size>([&](int e) { b[e] = chunk.exists(e) ? m_share : Scalar(0); });
       }
     }
 
@@ -151,10 +151,10 @@ class ProbabilityTargets {
       if (m_weights.data) {
         Scalar weight[Size];
         load_chunk<W::on_host>(m_weights, chunk, weight, Scalar(0));
-        for (int e = 0; e < Size; ++e) b[e] = m_targets.mass(b[e], weight[e]);
+        unrolled<Size>([&](int e) { b[e] = m_targets.mass(b[e], weight[e]); });
       } else {
-        for (int e = 0; e < Size; ++e)
-          b[e] = m_targets.mass(b[e], chunk.exists(e) ? Scalar(1) : Scalar(0));
+        unrolled<Size>(
+            [&](int e) { b[e] = m_targets.mass(b[e], chunk.exists(e) ? Scalar(1) : Scalar(0)); });
       }
     }
 

@@ -102,19 +102,21 @@ KOKKOS_INLINE_FUNCTION void load_block(const Matrix<const T>& matrix, std::int64
                                        Scalar fill) {
   const T* block = &matrix(first_row, cls);
   if (row_count < Lanes) {
-    for (int e = 0; e < Size; ++e)
-      values[e] = e % Lanes < row_count
-                      ? load_value<Scalar>(matrix(first_row + e % Lanes, cls + e / Lanes))
-                      : fill;
+    unrolled<Size>([&](int e) {
+      const int l = e % Lanes;
+      values[e] = l < row_count ? load_value<Scalar>(matrix(first_row + l, cls + e / Lanes)) : fill;
+    });
   } else if (matrix.row_stride == 1) {
-    for (int d = 0; d < Size / Lanes; ++d)
+    unrolled<Size / Lanes>([&](int d) {
       for (int l = 0; l < Lanes; ++l)
         values[d * Lanes + l] = load_value<Scalar>(block[d * matrix.class_stride + l]);
+    });
   } else {
     for (int l = 0; l < Lanes; ++l)
-      for (int d = 0; d < Size / Lanes; ++d)
+      unrolled<Size / Lanes>([&](int d) {
         values[d * Lanes + l] =
             load_value<Scalar>(block[l * matrix.row_stride + d * matrix.class_stride]);
+      });
   }
 }
 
@@ -122,9 +124,10 @@ template <int Lanes, class T, class Scalar, int Size>
 KOKKOS_INLINE_FUNCTION void store_block(const Matrix<T>& matrix, std::int64_t first_row,
                                         int row_count, std::int64_t cls,
                                         const Scalar (&values)[Size]) {
-  for (int d = 0; d < Size / Lanes; ++d)
+  unrolled<Size / Lanes>([&](int d) {
     for (int l = 0; l < (row_count < Lanes ? row_count : Lanes); ++l)
       matrix(first_row + l, cls + d) = round_value<T>(values[d * Lanes + l]);
+  });
 }
 
 template <class Problem, class Scalar, int Size>
@@ -132,11 +135,12 @@ KOKKOS_INLINE_FUNCTION void load_background_block(const Problem& problem,
                                                   const TileThread<Problem>& thread,
                                                   std::int64_t cls, Scalar (&b)[Size]) {
   constexpr int lanes = Tile<Problem>::lanes;
-  for (int d = 0; d < Size / lanes; ++d)
+  unrolled<Size / lanes>([&](int d) {
     for (int l = 0; l < lanes; ++l)
       b[d * lanes + l] = l < thread.row_count
                              ? problem.targets.background(thread.first_row + l, cls + d)
                              : Scalar(0);
+  });
 }
 
 /// The states of a tile's rows, after all slices: state[l] for the thread's lane l.
@@ -319,10 +323,12 @@ class TileGradients {
   /// Values of a block of classes; not those of the spikes.
   template <int Size>
   KOKKOS_FUNCTION void compute(const Scalar (&z)[Size], Scalar (&values)[Size]) const {
-    for (int e = 0; e < Size; e += lanes)
-      for (int l = 0; l < lanes; ++l)
-        values[e + l] =
-            m_scale[l] * m_total[l] * exp_nonpositive((z[e + l] - m_max[l]) - m_log_sum[l]);
+    unrolled<Size / lanes>([&](int d) {
+      for (int l = 0; l < lanes; ++l) {
+        const Scalar log_p    = (z[d * lanes + l] - m_max[l]) - m_log_sum[l];
+        values[d * lanes + l] = m_scale[l] * m_total[l] * exp_nonpositive(log_p);
+      }
+    });
     fill_uncounted(values);
   }
 
@@ -331,17 +337,19 @@ class TileGradients {
   KOKKOS_FUNCTION void compute(const Scalar (&z)[Size], const Scalar (&b)[Size],
                                Scalar (&values)[Size]) const {
     bool any_dominant = false;
-    for (int e = 0; e < Size; e += lanes)
+    unrolled<Size / lanes>([&](int d) {
       for (int l = 0; l < lanes; ++l) {
-        const Scalar log_p = (z[e + l] - m_max[l]) - m_log_sum[l];
-        values[e + l]      = m_scale[l] * (m_total[l] * exp_nonpositive(log_p) - b[e + l]);
+        const int e        = d * lanes + l;
+        const Scalar log_p = (z[e] - m_max[l]) - m_log_sum[l];
+        values[e]          = m_scale[l] * (m_total[l] * exp_nonpositive(log_p) - b[e]);
         any_dominant |= log_p > RowGradient<Scalar>::log_half;
       }
+    });
     if (any_dominant)
-      for (int e = 0; e < Size; ++e) {
+      unrolled<Size>([&](int e) {
         const auto& gradient = m_gradient[e % lanes];
         if (gradient.is_dominant(z[e])) values[e] = gradient.dominant(z[e], b[e], false);
-      }
+      });
     fill_uncounted(values);
   }
 
@@ -358,10 +366,10 @@ class TileGradients {
   template <int Size>
   KOKKOS_FUNCTION void fill_uncounted(Scalar (&values)[Size]) const {
     if (m_targets.all_count) return;
-    for (int e = 0; e < Size; ++e) {
+    unrolled<Size>([&](int e) {
       const RowKind kind = m_targets.target[e % lanes].kind;
       if (kind != RowKind::counts) values[e] = uncounted_gradient<Scalar>(kind);
-    }
+    });
   }
 
   const TileTargets<Problem>& m_targets;
