@@ -24,6 +24,9 @@ struct GradientScale {
   const double* denominator;  // null but for a mean
   bool one_class;             // the gradient is 0 whatever the rounding of A p - q
 
+  /// One for all rows.
+  KOKKOS_FUNCTION bool is_common() const { return stride == 0; }
+
   KOKKOS_FUNCTION Scalar operator()(std::int64_t row) const {
     Scalar upstream = data ? data[row * stride] : value;
     if (one_class) upstream *= 0;  // a NaN stays

@@ -199,7 +199,6 @@ class RowGradient {
  public:
   static constexpr Scalar log_half = Scalar(-0.69314718055994530942);
 
-  RowGradient() = default;
   KOKKOS_FUNCTION RowGradient(const RowTarget<Scalar>& target,
                               const RowStatistics<Scalar>& statistics, Scalar scale)
       : m_max(statistics.max),

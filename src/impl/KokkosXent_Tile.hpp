@@ -307,17 +307,17 @@ class TileGradients {
                                 const TileStatistics<Problem>& statistics,
                                 const GradientScale<Scalar>& scale)
       : m_targets(targets) {
+    Scalar z_target[lanes];
     for (int l = 0; l < lanes; ++l) {
-      const auto& row    = statistics.row[l];
       const auto& target = targets.target[l];
-      m_scale[l]         = l < thread.row_count ? scale(thread.first_row + l) : Scalar(0);
-      m_gradient[l]      = RowGradient<Scalar>(target, row, m_scale[l]);
-      m_max[l]           = row.max;
-      m_log_sum[l]       = row.log_sum;
-      m_total[l]         = target.spike + row.background_total;
-      m_at_spike[l]      = 0;
-      if (target.cls >= 0) m_at_spike[l] = at_spike(problem, thread.first_row + l, l);
+      m_max[l]           = statistics.row[l].max;
+      m_log_sum[l]       = statistics.row[l].log_sum;
+      m_background[l]    = statistics.row[l].background_total;
+      m_total[l]         = target.spike + m_background[l];
+      z_target[l]        = problem.target_logit(thread.first_row + l, target);
     }
+    set_scale(thread, scale);
+    set_at_spike(problem, thread, z_target);
   }
 
   /// Values of a block of classes; not those of the spikes.
@@ -347,7 +347,7 @@ class TileGradients {
     });
     if (any_dominant)
       unrolled<Size>([&](int e) {
-        const auto& gradient = m_gradient[e % lanes];
+        const auto gradient = row_gradient(e % lanes);
         if (gradient.is_dominant(z[e])) values[e] = gradient.dominant(z[e], b[e], false);
       });
     fill_uncounted(values);
@@ -356,11 +356,33 @@ class TileGradients {
   KOKKOS_FUNCTION Scalar at_spike(int l) const { return m_at_spike[l]; }
 
  private:
-  KOKKOS_FUNCTION Scalar at_spike(const Problem& problem, std::int64_t row, int l) const {
-    const std::int64_t cls = m_targets.target[l].cls;
-    Scalar b               = 0;
-    if constexpr (Problem::Targets::has_background) b = problem.targets.background(row, cls);
-    return m_gradient[l].at_spike(problem.logit(row, cls), b);
+  KOKKOS_FUNCTION RowGradient<Scalar> row_gradient(int l) const {
+    return {m_targets.target[l], {m_max[l], m_log_sum[l], m_background[l]}, m_scale[l]};
+  }
+
+  KOKKOS_FUNCTION void set_scale(const TileThread<Problem>& thread,
+                                 const GradientScale<Scalar>& scale) {
+    const Scalar common = scale.is_common() ? scale(0) : Scalar(0);
+    for (int l = 0; l < lanes; ++l) {
+      m_scale[l] = common;
+      if (!scale.is_common() && l < thread.row_count) m_scale[l] = scale(thread.first_row + l);
+    }
+  }
+
+  KOKKOS_FUNCTION void set_at_spike(const Problem& problem, const TileThread<Problem>& thread,
+                                    const Scalar (&z_target)[lanes]) {
+    for (int l = 0; l < lanes; ++l) {
+      if constexpr (Problem::Targets::has_background) {
+        const std::int64_t cls = m_targets.target[l].cls;
+        m_at_spike[l]          = 0;
+        if (cls >= 0)
+          m_at_spike[l] = row_gradient(l).at_spike(
+              z_target[l], problem.targets.background(thread.first_row + l, cls));
+      } else {
+        const Scalar log_p = (z_target[l] - m_max[l]) - m_log_sum[l];
+        m_at_spike[l]      = m_scale[l] * m_total[l] * expm1_nonpositive(log_p);
+      }
+    }
   }
 
   template <int Size>
@@ -373,9 +395,9 @@ class TileGradients {
   }
 
   const TileTargets<Problem>& m_targets;
-  RowGradient<Scalar> m_gradient[lanes];
   Scalar m_max[lanes];
   Scalar m_log_sum[lanes];
+  Scalar m_background[lanes];
   Scalar m_scale[lanes];
   Scalar m_total[lanes];
   Scalar m_at_spike[lanes];
