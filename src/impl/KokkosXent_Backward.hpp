@@ -49,16 +49,26 @@ KOKKOS_INLINE_FUNCTION Scalar uncounted_gradient(RowKind kind) {
   return kind == RowKind::ignored ? Scalar(0) : nan_v<Scalar>;
 }
 
-/// Gradient values of one chunk of a row.
+/// values[e] of the chunk's element that is class cls, which the chunk may hold.
+template <class Chunk, class Scalar, int Size>
+KOKKOS_INLINE_FUNCTION Scalar value_of_class(const Chunk& chunk, std::int64_t cls,
+                                             const Scalar (&values)[Size]) {
+  Scalar value = 0;
+  unrolled<Size>([&](int e) { value = chunk.class_of(e) == cls ? values[e] : value; });
+  return value;
+}
+
+/// Gradient values of one chunk of a row. target: the class of the spike.
 template <class Scalar, class Chunk, int Size>
 KOKKOS_INLINE_FUNCTION void chunk_gradient(const RowGradient<Scalar>& gradient, const Chunk& chunk,
                                            std::int64_t target, const Scalar (&z)[Size],
                                            Scalar (&values)[Size]) {
+  const bool has_spike = chunk.may_hold(target);
+  Scalar at_spike      = 0;
+  if (has_spike) at_spike = gradient.at_spike(value_of_class(chunk, target, z), 0);
   unrolled<Size>([&](int e) { values[e] = gradient.plain(z[e]); });
-  if (chunk.may_hold(target))
-    unrolled<Size>([&](int e) {
-      if (chunk.class_of(e) == target) values[e] = gradient.at_spike(z[e], 0);
-    });
+  if (has_spike)
+    unrolled<Size>([&](int e) { values[e] = chunk.class_of(e) == target ? at_spike : values[e]; });
 }
 
 /// The same with background mass b.
@@ -66,19 +76,22 @@ template <class Scalar, class Chunk, int Size>
 KOKKOS_INLINE_FUNCTION void chunk_gradient(const RowGradient<Scalar>& gradient, const Chunk& chunk,
                                            std::int64_t target, const Scalar (&z)[Size],
                                            const Scalar (&b)[Size], Scalar (&values)[Size]) {
-  bool any_dominant = false;
-  unrolled<Size>([&](int e) {
-    values[e] = gradient.with_background(z[e], b[e]);
-    any_dominant |= gradient.is_dominant(z[e]);
-  });
+  const bool has_spike = chunk.may_hold(target);
+  bool any_dominant    = false;
+  Scalar at_spike      = 0;
+  if (has_spike)
+    at_spike =
+        gradient.at_spike(value_of_class(chunk, target, z), value_of_class(chunk, target, b));
+  unrolled<Size>([&](int e) { any_dominant |= gradient.is_dominant(z[e]); });
   if (any_dominant)
     unrolled<Size>([&](int e) {
-      if (gradient.is_dominant(z[e])) values[e] = gradient.dominant(z[e], b[e], false);
+      values[e] = gradient.is_dominant(z[e]) ? gradient.dominant(z[e], b[e], false)
+                                             : gradient.with_background(z[e], b[e]);
     });
-  if (chunk.may_hold(target))
-    unrolled<Size>([&](int e) {
-      if (chunk.class_of(e) == target) values[e] = gradient.at_spike(z[e], b[e]);
-    });
+  else
+    unrolled<Size>([&](int e) { values[e] = gradient.with_background(z[e], b[e]); });
+  if (has_spike)
+    unrolled<Size>([&](int e) { values[e] = chunk.class_of(e) == target ? at_spike : values[e]; });
 }
 
 /// sum b_j of a row, by the threads of a group.
@@ -97,11 +110,12 @@ KOKKOS_INLINE_FUNCTION typename Problem::Scalar sum_background(const Problem& pr
     return group.template sum<Scalar>([&](int thread) {
       const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row, 0);
       LaneSums<Scalar, RowWalk::lanes> sums;
-      RowWalk::classes(thread, group.threads(), 0, problem.classes, 0, [&](auto chunk) {
-        Scalar b[chunk.size];
-        background.load(chunk, b);
-        sums.add_chunk(b);
-      });
+      RowWalk::classes(thread, group.threads(), 0, problem.classes, 0, background.packed(),
+                       [&](auto chunk) {
+                         Scalar b[chunk.size];
+                         background.load(chunk, b);
+                         sums.add_chunk(b);
+                       });
       Scalar sum = 0;
       for (int l = 0; l < RowWalk::lanes; ++l) sum += sums[l];
       return sum;
@@ -140,14 +154,16 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
       RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row   = RowWalk::row(logits, row, begin + head);
   const auto gradient_row = RowWalk::row(task.gradient, row, begin + head);
-  const auto walk         = [&](const auto& visit) {
-    group.for_each_thread(
-        [&](int thread) { RowWalk::classes(thread, group.threads(), begin, end, head, visit); });
+  const bool packed       = logits_row.packed && gradient_row.packed;
+  const auto walk         = [&](bool all_packed, const auto& visit) {
+    group.for_each_thread([&](int thread) {
+      RowWalk::classes(thread, group.threads(), begin, end, head, all_packed, visit);
+    });
   };
 
   if (target.kind != RowKind::counts) {
     const auto fill = uncounted_gradient<Scalar>(target.kind);
-    walk([&](auto chunk) {
+    walk(gradient_row.packed, [&](auto chunk) {
       Scalar values[chunk.size];
       unrolled<chunk.size>([&](int e) { values[e] = fill; });
       store_chunk<on_host>(gradient_row, chunk, values);
@@ -158,7 +174,7 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
   if constexpr (Targets::has_background) {
     const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
                                                                        begin + head);
-    walk([&](auto chunk) {
+    walk(packed && background.packed(), [&](auto chunk) {
       Scalar z[chunk.size];
       Scalar b[chunk.size];
       Scalar values[chunk.size];
@@ -168,7 +184,7 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
       store_chunk<on_host>(gradient_row, chunk, values);
     });
   } else {
-    walk([&](auto chunk) {
+    walk(packed, [&](auto chunk) {
       Scalar z[chunk.size];
       Scalar values[chunk.size];
       load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);

@@ -109,7 +109,8 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
   if constexpr (Targets::has_background) {
     const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
                                                                        begin + head);
-    RowWalk::classes(thread, threads, begin, end, head, [&](auto chunk) {
+    const bool packed = logits_row.packed && background.packed();
+    RowWalk::classes(thread, threads, begin, end, head, packed, [&](auto chunk) {
       Scalar z[chunk.size];
       Scalar b[chunk.size];
       load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
@@ -117,7 +118,7 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       states.absorb(z, b);
     });
   } else {
-    RowWalk::classes(thread, threads, begin, end, head, [&](auto chunk) {
+    RowWalk::classes(thread, threads, begin, end, head, logits_row.packed, [&](auto chunk) {
       Scalar z[chunk.size];
       load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
       states.absorb(z);

@@ -8,6 +8,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -34,7 +35,7 @@ template <class T>
 struct Row {
   T* data;
   std::int64_t stride;
-  bool packed;  // a run of a chunk can be accessed as one pack (device) or as an array (host)
+  bool packed;  // runs of classes can be accessed as packs (device) or as arrays (host)
 };
 
 /// Where the elements of a thread's chunk lie in the row: Size / Run runs of Run neighbouring
@@ -67,7 +68,13 @@ struct Chunk {
 };
 
 template <class T, int Width>
-struct alignas(sizeof(T) * Width < 16 ? sizeof(T) * Width : 16) Pack {
+inline constexpr std::size_t pack_alignment = Width == 1
+                                                  ? alignof(T)
+                                                  : (sizeof(T) * Width < 16 ? sizeof(T) * Width
+                                                                            : 16);
+
+template <class T, int Width>
+struct alignas(pack_alignment<T, Width>) Pack {
   T values[Width];
 };
 
@@ -109,28 +116,40 @@ struct Walk {
   }
 
   /// Calls visit(chunk) for each chunk of classes [begin, end) that thread `thread` of `threads`
-  /// walks. head: of the logits (head_size).
+  /// walks. head: of the logits (head_size). packed: all operands are; else a device walks single
+  /// classes.
   template <class Visit>
   KOKKOS_FUNCTION static void classes(std::int64_t thread, std::int64_t threads, std::int64_t begin,
-                                      std::int64_t end, std::int64_t head, const Visit& visit) {
+                                      std::int64_t end, std::int64_t head, bool packed,
+                                      const Visit& visit) {
     if constexpr (on_host) {
       std::int64_t cls = begin;
       for (; cls + size <= end; cls += size) visit(Chunk<size, size, false>{cls, size, end});
       for (; cls < end; cls += lanes) visit(Chunk<lanes, lanes, true>{cls, lanes, end});
-    } else {
+    } else if (packed) {
       const std::int64_t body     = begin + head;
       const std::int64_t body_end = body + (end - body) / run * run;
-      const std::int64_t step     = threads * run;
-      std::int64_t cls            = body + thread * run;
-      for (; cls + 3 * step < body_end; cls += 4 * step)
-        visit(Chunk<size, run, false>{cls, step, body_end});
-      if (cls < body_end) visit(Chunk<size, run, true>{cls, step, body_end});
+      interleaved<run>(thread, threads, body, body_end, visit);
       const std::int64_t edges = head + (end - body_end);
       for (std::int64_t e = thread; e < edges; e += threads) {
         const std::int64_t edge = e < head ? begin + e : body_end + (e - head);
         visit(Chunk<1, 1, false>{edge, 1, end});
       }
+    } else {
+      interleaved<1>(thread, threads, begin, end, visit);
     }
+  }
+
+ private:
+  /// Chunks of four runs; the threads' runs alternate.
+  template <int Run, class Visit>
+  KOKKOS_FUNCTION static void interleaved(std::int64_t thread, std::int64_t threads,
+                                          std::int64_t begin, std::int64_t end,
+                                          const Visit& visit) {
+    const std::int64_t step = threads * Run;
+    std::int64_t cls        = begin + thread * Run;
+    for (; cls + 3 * step < end; cls += 4 * step) visit(Chunk<4 * Run, Run, false>{cls, step, end});
+    if (cls < end) visit(Chunk<4 * Run, Run, true>{cls, step, end});
   }
 };
 
@@ -147,15 +166,31 @@ KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
         values[first + k] =
             OnHost && chunk.exists(first + k) ? load_value<Scalar>(run[k * row.stride]) : fill;
       });
-    } else if (!row.packed) {
-      unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k * row.stride]); });
     } else if constexpr (OnHost) {
-      unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k]); });
+      if (row.packed)
+        unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k]); });
+      else
+        unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k * row.stride]); });
     } else {
       const auto pack = *reinterpret_cast<const Pack<T, Run>*>(run);
       unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(pack.values[k]); });
     }
   });
+}
+
+/// The same for an operand that may not be packed where the others are.
+template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
+KOKKOS_INLINE_FUNCTION void load_unaligned_chunk(const Row<const T>& row,
+                                                 const Chunk<Size, Run, Masked>& chunk,
+                                                 Scalar (&values)[Size], Scalar fill) {
+  if (OnHost || row.packed || Run == 1) {
+    load_chunk<OnHost>(row, chunk, values, fill);
+  } else {
+    unrolled<Size>([&](int e) {
+      values[e] =
+          chunk.exists(e) ? load_value<Scalar>(row.data[chunk.class_of(e) * row.stride]) : fill;
+    });
+  }
 }
 
 /// Rounds the values of the chunk's existing classes into the row.
@@ -170,10 +205,11 @@ KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run
         unrolled<Run>([&](int k) {
           if (chunk.exists(first + k)) run[k * row.stride] = round_value<T>(values[first + k]);
         });
-    } else if (!row.packed) {
-      unrolled<Run>([&](int k) { run[k * row.stride] = round_value<T>(values[first + k]); });
     } else if constexpr (OnHost) {
-      unrolled<Run>([&](int k) { run[k] = round_value<T>(values[first + k]); });
+      if (row.packed)
+        unrolled<Run>([&](int k) { run[k] = round_value<T>(values[first + k]); });
+      else
+        unrolled<Run>([&](int k) { run[k * row.stride] = round_value<T>(values[first + k]); });
     } else {
       Pack<T, Run> pack;
       unrolled<Run>([&](int k) { pack.values[k] = round_value<T>(values[first + k]); });

@@ -88,12 +88,14 @@ class IndexTargets {
     template <int Size, int Run, bool Masked>
     KOKKOS_FUNCTION void load(const Chunk<Size, Run, Masked>& chunk, Scalar (&b)[Size]) const {
       if (m_weights.data) {
-        load_chunk<W::on_host>(m_weights, chunk, b, Scalar(0));
+        load_unaligned_chunk<W::on_host>(m_weights, chunk, b, Scalar(0));
         unrolled<Size>([&](int e) { b[e] *= m_share; });
       } else {
         unrolled<Size>([&](int e) { b[e] = chunk.exists(e) ? m_share : Scalar(0); });
       }
     }
+
+    KOKKOS_FUNCTION static constexpr bool packed() { return true; }
 
    private:
     Scalar m_share;
@@ -150,13 +152,15 @@ class ProbabilityTargets {
       load_chunk<W::on_host>(m_probabilities, chunk, b, Scalar(0));
       if (m_weights.data) {
         Scalar weight[Size];
-        load_chunk<W::on_host>(m_weights, chunk, weight, Scalar(0));
+        load_unaligned_chunk<W::on_host>(m_weights, chunk, weight, Scalar(0));
         unrolled<Size>([&](int e) { b[e] = m_targets.mass(b[e], weight[e]); });
       } else {
         unrolled<Size>(
             [&](int e) { b[e] = m_targets.mass(b[e], chunk.exists(e) ? Scalar(1) : Scalar(0)); });
       }
     }
+
+    KOKKOS_FUNCTION bool packed() const { return m_probabilities.packed; }
 
    private:
     const ProbabilityTargets& m_targets;
