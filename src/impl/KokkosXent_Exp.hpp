@@ -6,8 +6,31 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace KokkosXent::Impl {
+
+/// value where keep is true, else 0, without a branch: compilers move arithmetic into the branches
+/// of a ?:, and then do not vectorise it.
+KOKKOS_INLINE_FUNCTION float keep_if(bool keep, float value) {
+  return Kokkos::bit_cast<float>(Kokkos::bit_cast<std::uint32_t>(value) &
+                                 (keep ? ~std::uint32_t{0} : std::uint32_t{0}));
+}
+KOKKOS_INLINE_FUNCTION double keep_if(bool keep, double value) {
+  return Kokkos::bit_cast<double>(Kokkos::bit_cast<std::uint64_t>(value) &
+                                  (keep ? ~std::uint64_t{0} : std::uint64_t{0}));
+}
+
+/// The larger of x and lowest < 0, and a NaN as it is, by comparing bits: those of negative numbers
+/// order the other way round, then come those of NaN. Also without a branch.
+template <class Bits, class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar clamp_below(Scalar x, Scalar lowest) {
+  const Bits minus_infinity = Kokkos::bit_cast<Bits>(-Kokkos::Experimental::infinity_v<Scalar>);
+  const Bits lowest_bits    = Kokkos::bit_cast<Bits>(lowest);
+  const Bits bits           = Kokkos::bit_cast<Bits>(x);
+  const Bits clamped        = bits < lowest_bits ? bits : lowest_bits;
+  return Kokkos::bit_cast<Scalar>(bits > minus_infinity ? bits : clamped);
+}
 
 /// e^x = 2^exponent (1 + tail)
 template <class Scalar, class Bits>
@@ -27,7 +50,7 @@ KOKKOS_INLINE_FUNCTION SplitExponential<float, std::uint32_t> split_exponential(
   constexpr float to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   constexpr float underflow  = -104.0f;      // e^-104 rounds to 0
 
-  const float clamped = x < underflow ? underflow : x;
+  const float clamped = clamp_below<std::int32_t>(x, underflow);
   const float shifted = clamped * log2_e + to_integer;
   const float k       = shifted - to_integer;
   const float r       = (clamped - k * log_2_high) - k * log_2_low;
@@ -49,7 +72,7 @@ KOKKOS_INLINE_FUNCTION SplitExponential<double, std::uint64_t> split_exponential
   constexpr double to_integer = 6755399441055744.0;  // 1.5 * 2^52
   constexpr double underflow  = -746.0;
 
-  const double clamped = x < underflow ? underflow : x;
+  const double clamped = clamp_below<std::int64_t>(x, underflow);
   const double shifted = clamped * log2_e + to_integer;
   const double k       = shifted - to_integer;
   const double r       = (clamped - k * log_2_high) - k * log_2_low;
@@ -89,8 +112,9 @@ KOKKOS_INLINE_FUNCTION Scalar vectorizable_exp(Scalar x) {
 /// exp(x) - 1 for x <= 0 (or NaN), without cancellation.
 template <class Scalar>
 KOKKOS_INLINE_FUNCTION Scalar vectorizable_expm1(Scalar x) {
-  constexpr Scalar vanishes   = -80;  // e^-80 is nothing beside 1, 2^-116 still a normal float
-  const auto [tail, exponent] = split_exponential(x < vanishes ? vanishes : x);
+  using Bits = std::conditional_t<std::is_same_v<Scalar, float>, std::int32_t, std::int64_t>;
+  // e^-80 is nothing beside 1, and 2^-116 still a normal float.
+  const auto [tail, exponent] = split_exponential(clamp_below<Bits>(x, Scalar(-80)));
   const Scalar power          = power_of_two(exponent);
   return power * tail + (power - 1);
 }

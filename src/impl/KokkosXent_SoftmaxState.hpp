@@ -16,11 +16,27 @@ inline constexpr Scalar infinity_v = Kokkos::Experimental::infinity_v<Scalar>;
 template <class Scalar>
 inline constexpr Scalar nan_v = Kokkos::Experimental::quiet_NaN_v<Scalar>;
 
-/// The larger of two values; b where a is NaN.
+/// Orders two values; a NaN among them becomes the smaller, if it is not b. On the host each of the
+/// two selects is one vector instruction.
 template <class Scalar>
-KOKKOS_INLINE_FUNCTION Scalar larger(Scalar a, Scalar b) {
-  KOKKOS_IF_ON_HOST((return a > b ? a : b;))         // one instruction, if vectorised
-  KOKKOS_IF_ON_DEVICE((return Kokkos::fmax(a, b);))  // one instruction
+struct OrderedPair {
+  Scalar larger;
+  Scalar smaller;
+
+  KOKKOS_FUNCTION OrderedPair(Scalar a, Scalar b) : larger(a > b ? a : b), smaller(a > b ? b : a) {}
+};
+
+/// What to subtract from logits whose maximum is max: finite where there is none (max = -inf),
+/// since -inf - -inf would be NaN.
+template <class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar shift_of(Scalar max) {
+  return keep_if(max > -infinity_v<Scalar>, max);
+}
+
+/// What a change of the maximum adds to the gap of mass; nothing where there was no mass yet.
+template <class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar moved_gap(Scalar mass, Scalar old_max, Scalar new_max) {
+  return keep_if((mass != 0) & (old_max != new_max), mass * (new_max - old_max));
 }
 
 /// The background target mass seen so far (Targets says what that is): mass = sum b_j and
@@ -32,12 +48,24 @@ struct BackgroundSums {
 
   /// The gap measured from new_max instead of old_max.
   KOKKOS_FUNCTION Scalar gap_from(Scalar old_max, Scalar new_max) const {
-    return (mass == 0 || old_max == new_max) ? gap : gap + mass * (new_max - old_max);
+    return gap + moved_gap(mass, old_max, new_max);
   }
 };
 
 template <class Scalar>
 struct BackgroundSums<Scalar, false> {};
+
+/// The rest of two merged parts: the smaller maximum's own term joins it; an empty part adds
+/// nothing.
+template <class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar merged_rest(Scalar max_a, Scalar rest_a, Scalar max_b,
+                                          Scalar rest_b) {
+  const OrderedPair<Scalar> maxima(max_a, max_b);
+  const Scalar larger_rest  = max_a > max_b ? rest_a : rest_b;
+  const Scalar smaller_rest = max_a > max_b ? rest_b : rest_a;
+  const Scalar scale        = exp_nonpositive(maxima.smaller - shift_of(maxima.larger));
+  return larger_rest + (1 + smaller_rest) * scale;
+}
 
 /// m and d of the formula, over a part of a row that may be empty.
 ///
@@ -56,22 +84,13 @@ struct SoftmaxState : BackgroundSums<Scalar, HasBackground> {
   }
 
   KOKKOS_FUNCTION void merge(const SoftmaxState& other) {
-    const Scalar new_max = larger(max, other.max);
+    const OrderedPair<Scalar> maxima(max, other.max);
     if constexpr (HasBackground) {
-      this->gap = this->gap_from(max, new_max) + other.gap_from(other.max, new_max);
+      this->gap = this->gap_from(max, maxima.larger) + other.gap_from(other.max, maxima.larger);
       this->mass += other.mass;
     }
-    const bool tie = max == other.max && new_max > -infinity_v<Scalar>;
-    rest = rest_under(new_max) + other.rest_under(new_max) + (tie ? Scalar(1) : Scalar(0));
-    max  = new_max;
-  }
-
- private:
-  /// What this part adds to the rest of a state whose maximum is new_max >= max.
-  KOKKOS_FUNCTION Scalar rest_under(Scalar new_max) const {
-    if (max == new_max) return rest;
-    const Scalar sum = max > -infinity_v<Scalar> ? 1 + rest : rest;
-    return sum * exp_nonpositive(max - new_max);
+    rest = merged_rest(max, rest, other.max, other.rest);
+    max  = maxima.larger;
   }
 };
 
@@ -118,9 +137,9 @@ class LaneSums {
     });
     for (int l = 0; l < Lanes; ++l) add(l, chunk[l]);
   }
-  KOKKOS_FUNCTION void replace(int l, bool condition, Scalar value) {
-    m_sum[l]   = condition ? value : m_sum[l];
-    m_error[l] = condition ? Scalar(0) : m_error[l];
+  KOKKOS_FUNCTION void scale(int l, Scalar factor) {
+    m_sum[l] *= factor;
+    m_error[l] *= factor;
   }
   /// The error of an infinite sum is NaN; it does not count.
   KOKKOS_FUNCTION Scalar operator[](int l) const {
@@ -142,22 +161,23 @@ class LaneStates {
     for (int l = 0; l < Lanes; ++l) m_max[l] = -infinity_v<Scalar>;
   }
 
-  /// Takes in a chunk of mapped logits z; -inf where there is none. One exp for each element and
-  /// one for each lane: the chunk's maximum is taken first.
+  /// Takes in a chunk of logits z; -inf where there is none.
   template <int Size>
   KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size]) {
+    Scalar others[Size];
     Scalar new_max[Lanes];
-    find_max(z, new_max);
-    absorb_exponentials(z, new_max);
+    split_off_max(z, others, new_max);
+    absorb_exponentials(others, new_max);
   }
 
   /// The same, with the background mass b of each class; 0 where there is none.
   template <int Size>
   KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], const Scalar (&b)[Size]) {
+    Scalar others[Size];
     Scalar new_max[Lanes];
-    find_max(z, new_max);
+    split_off_max(z, others, new_max);
     absorb_background(z, b, new_max);
-    absorb_exponentials(z, new_max);
+    absorb_exponentials(others, new_max);
   }
 
   KOKKOS_FUNCTION State lane(int l) const {
@@ -173,25 +193,16 @@ class LaneStates {
 
   /// All lanes as one state, where they are parts of one row.
   KOKKOS_FUNCTION State merged() const {
-    if constexpr (Lanes == 1) return lane(0);
-    State all;
-    for (int l = 0; l < Lanes; ++l) all.max = larger(m_max[l], all.max);
-    const bool any_seen = all.max > -infinity_v<Scalar>;
+    Scalar max[Lanes];
     Scalar rest[Lanes];
-    Scalar tie[Lanes];
     for (int l = 0; l < Lanes; ++l) {
-      const Scalar sum   = (m_max[l] > -infinity_v<Scalar> ? Scalar(1) : Scalar(0)) + m_rest[l];
-      const Scalar moved = sum * exp_nonpositive(m_max[l] - (any_seen ? all.max : Scalar(0)));
-      const bool at_max  = m_max[l] == all.max;
-      rest[l]            = at_max ? m_rest[l] : moved;
-      tie[l]             = at_max ? Scalar(1) : Scalar(0);
+      max[l]  = m_max[l];
+      rest[l] = m_rest[l];
     }
-    Scalar ties = -1;
-    for (int l = 0; l < Lanes; ++l) {
-      all.rest += rest[l];
-      ties += tie[l];
-    }
-    all.rest += any_seen ? ties : Scalar(0);
+    merge_halves<Lanes / 2>(max, rest);
+    State all;
+    all.max  = max[0];
+    all.rest = rest[0];
     if constexpr (HasBackground) {
       for (int l = 0; l < Lanes; ++l) {
         all.mass += m_mass[l];
@@ -202,68 +213,84 @@ class LaneStates {
   }
 
  private:
-  /// The maximum of each lane, by halves of the chunk: flat loops that compilers vectorise. A NaN
-  /// may hide larger values of its lane, whose rest it turns to NaN anyway.
+  /// Merges lanes [Half, 2 Half) into [0, Half), and so on down to lane 0.
+  template <int Half>
+  KOKKOS_FUNCTION static void merge_halves(Scalar (&max)[Lanes], Scalar (&rest)[Lanes]) {
+    if constexpr (Half > 0) {
+      for (int l = 0; l < Half; ++l) {
+        rest[l] = merged_rest(max[l], rest[l], max[l + Half], rest[l + Half]);
+        max[l]  = OrderedPair<Scalar>(max[l], max[l + Half]).larger;
+      }
+      merge_halves<Half / 2>(max, rest);
+    }
+  }
+
+  /// new_max: each lane's maximum of the chunk and what came before. others: all the rest, that is
+  /// the chunk and the maximum before, less new_max. A knock-out tournament by halves of the chunk,
+  /// in flat loops that compilers vectorise: whoever loses a match is among the others, so that one
+  /// maximum, and not its ties, is left out without a comparison for each element. A NaN ends among
+  /// the others; larger values that it beat do so too, which does no harm to a row that is NaN.
   template <int Size>
-  KOKKOS_FUNCTION void find_max(const Scalar (&z)[Size], Scalar (&new_max)[Lanes]) const {
+  KOKKOS_FUNCTION void split_off_max(const Scalar (&z)[Size], Scalar (&others)[Size],
+                                     Scalar (&new_max)[Lanes]) const {
     static_assert(Size % Lanes == 0 && ((Size / Lanes) & (Size / Lanes - 1)) == 0);
     if constexpr (Size == Lanes) {
-      for (int l = 0; l < Lanes; ++l) new_max[l] = larger(z[l], m_max[l]);
+      for (int l = 0; l < Lanes; ++l) {
+        const OrderedPair<Scalar> pair(z[l], m_max[l]);
+        new_max[l] = pair.larger;
+        others[l]  = pair.smaller;
+      }
     } else {
       constexpr int half = Size / 2;
-      Scalar halved[half];
-      unrolled<half>([&](int e) { halved[e] = larger(z[e], z[e + half]); });
-      find_max(halved, new_max);
+      Scalar winners[half];
+      Scalar others_of_winners[half];
+      unrolled<half>([&](int e) {
+        const OrderedPair<Scalar> pair(z[e], z[e + half]);
+        winners[e]       = pair.larger;
+        others[e + half] = pair.smaller;
+      });
+      split_off_max(winners, others_of_winners, new_max);
+      unrolled<half>([&](int e) { others[e] = others_of_winners[e]; });
     }
   }
 
   template <int Size>
   KOKKOS_FUNCTION void absorb_background(const Scalar (&z)[Size], const Scalar (&b)[Size],
                                          const Scalar (&new_max)[Lanes]) {
-    for (int l = 0; l < Lanes; ++l)
-      m_gap.add(l, m_mass[l] == 0 || m_max[l] == new_max[l] ? Scalar(0)
-                                                            : m_mass[l] * (new_max[l] - m_max[l]));
+    for (int l = 0; l < Lanes; ++l) m_gap.add(l, moved_gap(m_mass[l], m_max[l], new_max[l]));
     Scalar gaps[Size];
     unrolled<Size / Lanes>([&](int d) {
       for (int l = 0; l < Lanes; ++l) {
         const int e      = d * Lanes + l;
-        const Scalar gap = z[e] == -infinity_v<Scalar> ? infinity_v<Scalar> : new_max[l] - z[e];
-        gaps[e]          = b[e] == 0 ? Scalar(0) : b[e] * gap;
+        const Scalar gap = shift_of(new_max[l]) - z[e];  // +inf where z = -inf
+        gaps[e]          = keep_if(b[e] != 0, b[e] * gap);
       }
     });
     m_gap.add_chunk(gaps);
     m_mass.add_chunk(b);
   }
 
+  /// others: as split_off_max leaves them; the first Lanes hold the maximum before where it was
+  /// beaten, so that its exp is also the scale of what was summed under it.
   template <int Size>
-  KOKKOS_FUNCTION void absorb_exponentials(const Scalar (&z)[Size],
+  KOKKOS_FUNCTION void absorb_exponentials(const Scalar (&others)[Size],
                                            const Scalar (&new_max)[Lanes]) {
-    Scalar shift[Lanes];  // finite where the maximum is -inf: -inf - -inf would be NaN
+    Scalar shift[Lanes];
+    Scalar first[Lanes];
     Scalar sum[Lanes];
-    Scalar ties[Lanes];
     for (int l = 0; l < Lanes; ++l) {
-      shift[l] = new_max[l] > -infinity_v<Scalar> ? new_max[l] : Scalar(0);
-      sum[l]   = 0;
-      ties[l]  = 0;
+      shift[l] = shift_of(new_max[l]);
+      first[l] = exp_nonpositive(others[l] - shift[l]);
+      sum[l]   = first[l];
     }
-    unrolled<Size / Lanes>([&](int d) {
-      for (int l = 0; l < Lanes; ++l) {
-        const Scalar z_e  = z[d * Lanes + l];
-        const Scalar term = exp_nonpositive(z_e - shift[l]);
-        // Products instead of selects: compilers would branch around the exp.
-        const Scalar at_max = z_e == new_max[l] ? Scalar(1) : Scalar(0);
-        sum[l] += (1 - at_max) * term;
-        ties[l] += at_max;
-      }
+    unrolled<Size / Lanes - 1>([&](int d) {
+      for (int l = 0; l < Lanes; ++l)
+        sum[l] += exp_nonpositive(others[(d + 1) * Lanes + l] - shift[l]);
     });
     for (int l = 0; l < Lanes; ++l) {
-      const bool seen = m_max[l] > -infinity_v<Scalar>;
-      const bool same = m_max[l] == new_max[l];
-      const Scalar moved =
-          ((seen ? Scalar(1) : Scalar(0)) + m_rest[l]) * exp_nonpositive(m_max[l] - shift[l]);
-      const Scalar extra = same ? ties[l] : ties[l] - 1;
-      m_rest.replace(l, !same, moved);
-      m_rest.add(l, sum[l] + (new_max[l] > -infinity_v<Scalar> ? extra : Scalar(0)));
+      const bool beaten = new_max[l] > m_max[l];
+      m_rest.scale(l, beaten ? first[l] : Scalar(1));
+      m_rest.add(l, sum[l]);
       m_max[l] = new_max[l];
     }
   }
