@@ -22,8 +22,8 @@ enum class Traffic { read, copy, in_place };
 
 /// 16 bytes: what one load instruction of a device thread brings at most.
 struct alignas(16) WordPair {
-  std::uint64_t first;
-  std::uint64_t second;
+  std::uint64_t first  = 0;
+  std::uint64_t second = 0;
 
   KOKKOS_FUNCTION WordPair& operator+=(const WordPair& other) {
     first += other.first;
@@ -60,7 +60,7 @@ struct MoveWords {
         for (int b = 0; b < block; ++b) sum += words[b];
       } else {
         if constexpr (traffic == Traffic::in_place)
-          for (int b = 0; b < block; ++b) words[b] += words[b];
+          for (int b = 0; b < block; ++b) words[b] += Word{1};
         for (int b = 0; b < block; ++b) to[first + (k + b) * step] = words[b];
       }
     }

@@ -124,19 +124,19 @@ class LogitsPool {
         m_source(allocate("KokkosXent::perf::logits", bytes)),
         m_work(allocate("KokkosXent::perf::work", bytes)) {
     fill<double>({static_cast<std::int64_t>(m_source.size()), 1});
+    restore();
   }
 
   std::size_t words() const { return m_source.size(); }
 
+  /// Logits; restore() is left to those who need it.
   template <class T>
   void fill(const Windows& windows) {
     const std::string contents = typeid(T).name() + std::to_string(windows.period);
-    if (contents != m_contents) {
-      fill_with_random_logits(m_exec, source<T>(0), windows.period);
-      for (std::int64_t w = 1; w < windows.count; ++w) copy_window<T>(windows.period, w);
-      m_contents = contents;
-    }
-    restore();
+    if (contents == m_contents) return;
+    fill_with_random_logits(m_exec, source<T>(0), windows.period);
+    for (std::int64_t w = 1; w < windows.count; ++w) copy_window<T>(windows.period, w);
+    m_contents = contents;
   }
 
   /// Makes the logits that are overwritten what they were.

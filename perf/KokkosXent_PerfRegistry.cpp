@@ -105,7 +105,7 @@ void Registry::add(const Case& c, const std::shared_ptr<const Bandwidth>& bandwi
   };
   benchmark::RegisterBenchmark(name.c_str(), body)
       ->UseManualTime()
-      ->MinTime(0.01)
+      ->MinTime(0.002)
       ->Repetitions(m_repetitions)
       ->Unit(benchmark::kMillisecond);
 }

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <iomanip>
 #include <iostream>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -42,39 +43,41 @@ double coefficient_of_variation(const std::vector<double>& values) {
   return values.size() < 2 ? 0 : std::sqrt(squares / (n - 1)) / mean;
 }
 
-/// The repetitions of one benchmark as one entry; null where runs hold only their aggregates.
-Json entry_of(const std::vector<Run>& runs) {
+double nanoseconds(const Run& run) {
+  return run.GetAdjustedRealTime() * 1e9 / benchmark::GetTimeUnitMultiplier(run.time_unit);
+}
+
+void add_medians(const std::vector<Run>& repetitions, Json& entry) {
   std::vector<double> times;
-  std::vector<std::pair<std::string, std::vector<double>>> counters;
-  Json entry;
-  for (const Run& run : runs) {
-    if (run.run_type != Run::RT_Iteration) continue;
-    if (entry.is_null()) {
-      entry = Json{{"name", run.run_name.function_name}};
-      entry.update(Json::parse(run.report_label));
-    }
-    if (const std::string failure = failure_of(run); !failure.empty()) {
-      entry["error"] = failure;
-      return entry;
-    }
-    times.push_back(run.GetAdjustedRealTime() * 1e9 /
-                    benchmark::GetTimeUnitMultiplier(run.time_unit));
-    for (const auto& [name, counter] : run.counters) {
-      const auto known = std::find_if(counters.begin(), counters.end(),
-                                      [&](const auto& c) { return c.first == name; });
-      auto& values     = known != counters.end()
-                             ? known->second
-                             : counters.emplace_back(name, std::vector<double>{}).second;
-      values.push_back(counter.value);
-    }
+  std::map<std::string, std::vector<double>> counters;
+  for (const Run& run : repetitions) {
+    times.push_back(nanoseconds(run));
+    for (const auto& [name, counter] : run.counters) counters[name].push_back(counter.value);
   }
-  if (entry.is_null()) return entry;
   entry["time_unit"] = "ns";
   entry["real_time"] = median(times);
   entry["cv"]        = coefficient_of_variation(times);
   for (const auto& [name, values] : counters) entry[name] = median(values);
   entry["repetitions"] = times.size();
   entry["real_times"]  = times;
+}
+
+/// The repetitions of one benchmark as one entry; null where runs hold only their aggregates.
+Json entry_of(const std::vector<Run>& runs) {
+  std::vector<Run> repetitions;
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(repetitions),
+               [](const Run& run) { return run.run_type == Run::RT_Iteration; });
+  if (repetitions.empty()) return nullptr;
+
+  Json entry = {{"name", repetitions.front().run_name.function_name}};
+  entry.update(Json::parse(repetitions.front().report_label));
+  for (const Run& run : repetitions) {
+    if (const std::string failure = failure_of(run); !failure.empty()) {
+      entry["error"] = failure;
+      return entry;
+    }
+  }
+  add_medians(repetitions, entry);
   return entry;
 }
 

@@ -293,7 +293,8 @@ class StoredLogSoftmax {
   }
 
  private:
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
+  // At most 512 threads a team, and registers for two such teams on a multiprocessor.
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<512, 2>>;
 
   struct Shape {
     Sharing sharing;

@@ -154,11 +154,21 @@ class Joining(SweepReportTest):
         self.assert_refused("different machines: num_cpus is 2 and 16", one, other)
 
     def test_different_revisions_are_warned_of(self) -> None:
-        sweep = self.join(document(benchmark("OpenMP")), document(benchmark("Serial"), revision="d"))
+        sweep = self.join(
+            document(benchmark("OpenMP")), document(benchmark("Serial"), revision="d")
+        )
         self.assertIn("different revisions", sweep.warnings[0])
 
 
 class Noise(SweepReportTest):
+    def test_busy_machine_is_warned_of(self) -> None:
+        sweep = self.join(document(benchmark("OpenMP"), load_avg=[7.5, 1, 1]))
+        self.assertIn("load average 7.5, 2 cores", sweep.warnings[0])
+
+    def test_machine_that_has_just_compiled_is_not(self) -> None:
+        sweep = self.join(document(benchmark("OpenMP"), load_avg=[2.4, 3.5, 3.5]))
+        self.assertEqual(sweep.warnings, ())
+
     def test_speed_up_within_the_spread_is_marked(self) -> None:
         table = self.table(document(benchmark("OpenMP", 11, cv=0.2), benchmark("Serial", 10)))
         self.assertEqual(self.cells(table, "32000", "OpenMP")[-1], "1.10 ~")
@@ -223,7 +233,9 @@ class Refusing(SweepReportTest):
         self.assert_refused("has no field 'copy_gbs_OpenMP'", one)
 
     def test_not_a_number(self) -> None:
-        self.assert_refused("share_of_copy is nan", document(benchmark("OpenMP", share_of_copy=math.nan)))
+        self.assert_refused(
+            "share_of_copy is nan", document(benchmark("OpenMP", share_of_copy=math.nan))
+        )
 
     def test_not_positive(self) -> None:
         self.assert_refused("real_time is 0", document(benchmark("OpenMP", real_time=0)))

@@ -18,12 +18,13 @@ namespace {
 using nlohmann::json;
 
 json read(const std::string& file) {
-  const char* carried = std::getenv("KOKKOSXENT_TEST_DATA_DIR");
+  const char* carried    = std::getenv("KOKKOSXENT_TEST_DATA_DIR");
   const std::string path = std::string(carried ? carried : KOKKOSXENT_TEST_DATA_DIR) + "/" + file;
   std::ifstream stream(path);
   if (!stream) {
-    throw std::runtime_error("cannot read " + path +
-                             " (the environment variable KOKKOSXENT_TEST_DATA_DIR names its folder)");
+    throw std::runtime_error(
+        "cannot read " + path +
+        " (the environment variable KOKKOSXENT_TEST_DATA_DIR names its folder)");
   }
   return json::parse(stream);
 }
@@ -55,27 +56,27 @@ Reduction reduction_of(const std::string& name) {
 
 Problem problem_of(const json& value) {
   Problem problem;
-  problem.rows = value["rows"];
+  problem.rows    = value["rows"];
   problem.classes = value["classes"];
-  problem.logits = numbers(value["logits"]);
+  problem.logits  = numbers(value["logits"]);
   if (value["target_kind"] == "indices") {
     problem.indices = value["targets"].get<std::vector<std::int64_t>>();
   } else {
-    problem.target_kind = TargetKind::probabilities;
+    problem.target_kind   = TargetKind::probabilities;
     problem.probabilities = numbers(value["targets"]);
   }
   if (!value["weights"].is_null()) problem.weights = numbers(value["weights"]);
-  problem.options.ignore_index = value["ignore_index"];
+  problem.options.ignore_index    = value["ignore_index"];
   problem.options.label_smoothing = value["label_smoothing"];
-  problem.options.reduction = reduction_of(value["reduction"]);
-  problem.grad_output = numbers(value["grad_output"]);
+  problem.options.reduction       = reduction_of(value["reduction"]);
+  problem.grad_output             = numbers(value["grad_output"]);
   return problem;
 }
 
 /// logits(r, c) = ((mix(r * classes + c) >> 40) / 2^24) * 16 - 8, as stated in the file.
 Problem large_rows_problem(const json& value) {
   Problem problem;
-  problem.rows = value["rows"];
+  problem.rows    = value["rows"];
   problem.classes = value["classes"];
   for (std::int64_t i = 0; i < problem.rows * problem.classes; ++i) {
     problem.logits.push_back(unit_uniform(splitmix64(static_cast<std::uint64_t>(i))) * 16.0 - 8.0);
@@ -88,7 +89,7 @@ Problem large_rows_problem(const json& value) {
   if (problem.indices != value["targets"].get<std::vector<std::int64_t>>()) {
     throw std::runtime_error("the targets of pytorch_large_rows.json do not follow its formula");
   }
-  problem.options.reduction = Reduction::none;
+  problem.options.reduction       = Reduction::none;
   problem.options.label_smoothing = value["label_smoothing"];
   return problem;
 }
@@ -115,15 +116,14 @@ constexpr ExactOptions exact_options[] = {
 
 Problem exact_problem(const json& inputs, const ExactOptions& options) {
   Problem problem;
-  problem.rows = 3;
+  problem.rows    = 3;
   problem.classes = 4;
-  problem.logits = numbers(inputs["X"]);
+  problem.logits  = numbers(inputs["X"]);
   if (options.probabilities) {
-    problem.target_kind = TargetKind::probabilities;
+    problem.target_kind   = TargetKind::probabilities;
     problem.probabilities = numbers(inputs["Q"]);
   } else {
-    problem.indices =
-        inputs[options.ignore ? "Y_ignore" : "Y"].get<std::vector<std::int64_t>>();
+    problem.indices = inputs[options.ignore ? "Y_ignore" : "Y"].get<std::vector<std::int64_t>>();
   }
   problem.options.ignore_index = inputs["ignore_index"];
   if (options.weights) problem.weights = numbers(inputs["w"]);
@@ -134,7 +134,7 @@ Problem exact_problem(const json& inputs, const ExactOptions& options) {
 GoldenCase exact_case(Problem problem, const json& inputs, const ExactOptions& options,
                       const json& answers, Reduction reduction) {
   const std::string reduced = name_of(reduction);
-  const bool is_none = reduction == Reduction::none;
+  const bool is_none        = reduction == Reduction::none;
   problem.options.reduction = reduction;
   if (is_none) problem.grad_output = numbers(inputs["g"]);
   return {std::string(options.name) + "_" + reduced, std::move(problem),
@@ -145,24 +145,24 @@ GoldenCase exact_case(Problem problem, const json& inputs, const ExactOptions& o
 /// A problem of index or probability rows with known losses.
 GoldenCase anchor(const std::string& name, const json& x, Problem targets,
                   std::vector<double> loss) {
-  const bool is_matrix = x[0].is_array();
-  targets.rows = is_matrix ? static_cast<std::int64_t>(x.size()) : 1;
-  targets.logits = numbers(x);
-  targets.classes = static_cast<std::int64_t>(targets.logits.size()) / targets.rows;
+  const bool is_matrix      = x[0].is_array();
+  targets.rows              = is_matrix ? static_cast<std::int64_t>(x.size()) : 1;
+  targets.logits            = numbers(x);
+  targets.classes           = static_cast<std::int64_t>(targets.logits.size()) / targets.rows;
   targets.options.reduction = Reduction::none;
   return {name, std::move(targets), std::move(loss), {}, {}};
 }
 
 Problem with_indices(std::vector<std::int64_t> indices, double label_smoothing = 0.0) {
   Problem problem;
-  problem.indices = std::move(indices);
+  problem.indices                 = std::move(indices);
   problem.options.label_smoothing = label_smoothing;
   return problem;
 }
 
 Problem with_probabilities(const json& q) {
   Problem problem;
-  problem.target_kind = TargetKind::probabilities;
+  problem.target_kind   = TargetKind::probabilities;
   problem.probabilities = numbers(q);
   return problem;
 }
@@ -193,7 +193,7 @@ std::vector<LargeRowsCase> pytorch_large_rows() {
 
 std::vector<GoldenCase> exact_cases() {
   std::vector<GoldenCase> cases;
-  const json file = read("exact_cases.json");
+  const json file    = read("exact_cases.json");
   const json& inputs = file["inputs"];
   for (const auto& options : exact_options) {
     for (const auto reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
@@ -226,8 +226,8 @@ std::vector<GoldenCase> exact_anchors() {
   cases.back().gradient = numbers(e01["grad"]);
 
   const json& e02 = file["e02_first_tile_-inf"];
-  cases.push_back(anchor("e02_first_tile_minus_inf", e02["x"], with_indices({7}),
-                         {number(e02["lse"]) - 2.0}));
+  cases.push_back(
+      anchor("e02_first_tile_minus_inf", e02["x"], with_indices({7}), {number(e02["lse"]) - 2.0}));
   cases.back().log_sum_exp = numbers(e02["lse"]);
 
   const json& e03 = file["e03_big_equal_logits_1e8"];
@@ -238,8 +238,8 @@ std::vector<GoldenCase> exact_anchors() {
   cases.push_back(anchor("e04_gap_200", e04["x"], with_indices({e04["y"]}), numbers(e04["loss"])));
 
   const json& e05 = file["e05_smoothing_underflow"];
-  cases.push_back(anchor("e05_smoothing_underflow", e05["x"],
-                         with_indices({e05["y"]}, e05["eps"]), numbers(e05["loss"])));
+  cases.push_back(anchor("e05_smoothing_underflow", e05["x"], with_indices({e05["y"]}, e05["eps"]),
+                         numbers(e05["loss"])));
 
   const json& e06 = file["e06_third_party_anchors"];
   cases.push_back(anchor("e06_tf", e06["tf_doc"]["x"], with_probabilities(e06["tf_doc"]["q"]),

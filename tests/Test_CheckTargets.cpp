@@ -89,9 +89,9 @@ TEST(CheckTargetsWide, DoesNotNarrow) {
 TEST(CheckTargetsNarrow, IgnoreIndexIsNotNarrowed) {
   const List<std::int32_t> targets("targets", std::vector<std::int64_t>{1, -7});
   EXPECT_NO_THROW(KokkosXent::check_targets(ExecutionSpace(), targets.view(), 3, -7));
-  EXPECT_THROW(KokkosXent::check_targets(ExecutionSpace(), targets.view(), 3,
-                                         (std::int64_t{1} << 32) - 7),
-               std::out_of_range);
+  EXPECT_THROW(
+      KokkosXent::check_targets(ExecutionSpace(), targets.view(), 3, (std::int64_t{1} << 32) - 7),
+      std::out_of_range);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 namespace KokkosXentTest {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity            = std::numeric_limits<double>::infinity();
+constexpr double nan                 = std::numeric_limits<double>::quiet_NaN();
 constexpr Reduction all_reductions[] = {Reduction::none, Reduction::mean, Reduction::sum};
 
 template <class F>
@@ -71,7 +71,7 @@ TEST(Edges, IgnoredRowIsNotRead) {
 }
 
 TEST(Edges, IgnoredRowHasGradientZeroForAnyUpstream) {
-  Problem problem = index_problem({{nan, 1.0}, {1.0, 2.0}}, {-100, 1});
+  Problem problem     = index_problem({{nan, 1.0}, {1.0, 2.0}}, {-100, 1});
   problem.grad_output = {nan, 1.0};
   for_each_index_configuration([&](const Configuration& configuration) {
     const Result result = expect_right(configuration, problem, {.upstream = Upstream::rank_1});
@@ -81,7 +81,13 @@ TEST(Edges, IgnoredRowHasGradientZeroForAnyUpstream) {
 
 TEST(Edges, IgnoreIndexMayBeAnyInteger) {
   for_each_index_configuration([](const Configuration& configuration) {
-    std::vector<std::int64_t> values{0, 1, 2, 3, -1, 255, std::numeric_limits<std::int32_t>::max(),
+    std::vector<std::int64_t> values{0,
+                                     1,
+                                     2,
+                                     3,
+                                     -1,
+                                     255,
+                                     std::numeric_limits<std::int32_t>::max(),
                                      std::numeric_limits<std::int32_t>::min()};
     if (configuration.index_bits == 64) {
       values.insert(values.end(), {std::int64_t{1} << 32, std::numeric_limits<std::int64_t>::max(),
@@ -140,11 +146,11 @@ TEST(Edges, NoRows) {
     for (const std::int64_t spare_rows : {0, 4}) {
       for (const std::int64_t classes : {0, 1, 5, 70000}) {
         Problem problem;
-        problem.classes = classes;
+        problem.classes     = classes;
         problem.target_kind = configuration.target_kind;
         for (const Reduction reduction : all_reductions) {
-          const Result result = expect_right(configuration, with(problem, reduction),
-                                             {.spare_rows = spare_rows});
+          const Result result =
+              expect_right(configuration, with(problem, reduction), {.spare_rows = spare_rows});
           const std::vector<double> none;
           const std::vector<double> reduced{reduction == Reduction::mean ? nan : 0.0};
           const auto& expected = reduction == Reduction::none ? none : reduced;
@@ -159,7 +165,7 @@ TEST(Edges, NoRows) {
 TEST(Edges, NoClassesWithRows) {
   for (const auto& configuration : configurations()) {
     Problem problem;
-    problem.rows = 2;
+    problem.rows        = 2;
     problem.target_kind = configuration.target_kind;
     if (problem.target_kind == TargetKind::indices) problem.indices = {0, 0};
     EXPECT_THROW(configuration.compute(problem, {}), std::invalid_argument) << configuration.name;
@@ -167,7 +173,8 @@ TEST(Edges, NoClassesWithRows) {
 }
 
 TEST(Edges, WeightsInTheDenominatorSumToZero) {
-  Problem problem = index_problem({{1.0, 2.0, 0.0}, {3.0, 5.0, 1.0}, {1.0, 1.0, 1.0}}, {0, 1, -100});
+  Problem problem =
+      index_problem({{1.0, 2.0, 0.0}, {3.0, 5.0, 1.0}, {1.0, 1.0, 1.0}}, {0, 1, -100});
   problem.weights = {0.0, 0.0, 2.0};
   for (const double smoothing : {0.0, 0.125}) {
     problem.options.label_smoothing = smoothing;
@@ -197,7 +204,12 @@ TEST(Edges, RowOfWeightZeroAmongOthers) {
 
 TEST(Edges, InvalidTargetPoisonsItsRowOnly) {
   for_each_index_configuration([](const Configuration& configuration) {
-    std::vector<std::int64_t> invalid{-1, 3, 4, 1000, -101, std::numeric_limits<std::int32_t>::max(),
+    std::vector<std::int64_t> invalid{-1,
+                                      3,
+                                      4,
+                                      1000,
+                                      -101,
+                                      std::numeric_limits<std::int32_t>::max(),
                                       std::numeric_limits<std::int32_t>::min()};
     if (configuration.index_bits == 64) {
       // In 32 bits these would be the valid classes 0, 1 and 2.
@@ -208,9 +220,9 @@ TEST(Edges, InvalidTargetPoisonsItsRowOnly) {
     }
     for (const std::int64_t target : invalid) {
       for (const bool weighted : {false, true}) {
-        Problem problem = index_problem(
-            {{2.5, 0.0, 0.0}, {0.0, 0.0, 2.5}, {1.0, 2.0, 3.0}, {0.0, 1.0, 0.0}},
-            {0, target, 1, -100});
+        Problem problem =
+            index_problem({{2.5, 0.0, 0.0}, {0.0, 0.0, 2.5}, {1.0, 2.0, 3.0}, {0.0, 1.0, 0.0}},
+                          {0, target, 1, -100});
         if (weighted) problem.weights = {0.5, 2.0, 1.0};
         for (const Reduction reduction : all_reductions) {
           for (const double smoothing : {0.0, 0.125}) {
@@ -240,9 +252,8 @@ TEST(Edges, InvalidAndIgnoredRowsOnly) {
 }
 
 TEST(Edges, MinusInfLogitHasProbabilityZero) {
-  const Problem problem =
-      index_problem({{1.0, -infinity, 2.0}, {0.0, 1.0, -infinity}, {-infinity, -infinity, 7.0}},
-                    {0, 1, 2});
+  const Problem problem = index_problem(
+      {{1.0, -infinity, 2.0}, {0.0, 1.0, -infinity}, {-infinity, -infinity, 7.0}}, {0, 1, 2});
   for_each_index_configuration([&](const Configuration& configuration) {
     for (const Reduction reduction : all_reductions) {
       const Result result = expect_right(configuration, with(problem, reduction));
@@ -265,7 +276,7 @@ TEST(Edges, MinusInfTargetHasInfiniteLossAndFiniteGradient) {
 }
 
 TEST(Edges, MinusInfWithSmoothingHasInfiniteLossAndFiniteGradient) {
-  Problem by_index = index_problem({{1.0, -infinity, 2.0}, {1.0, 2.0, 3.0}}, {0, 2});
+  Problem by_index       = index_problem({{1.0, -infinity, 2.0}, {1.0, 2.0, 3.0}}, {0, 2});
   Problem by_probability = probability_problem({{1.0, -infinity, 2.0}, {1.0, 2.0, 3.0}},
                                                {{1.0, 0.0, 0.0}, {0.0, 0.0, 1.0}});
   for (Problem problem : {by_index, by_probability}) {
@@ -283,9 +294,9 @@ TEST(Edges, MinusInfWithSmoothingHasInfiniteLossAndFiniteGradient) {
 
 /// Smoothing puts no mass on a class of weight 0, also where its logit is -inf.
 TEST(Edges, MinusInfWithSmoothingAndWeightZero) {
-  Problem problem = index_problem({{1.0, -infinity, 2.0}}, {0});
+  Problem problem                 = index_problem({{1.0, -infinity, 2.0}}, {0});
   problem.options.label_smoothing = 0.125;
-  problem.weights = {1.0, 0.0, 2.0};
+  problem.weights                 = {1.0, 0.0, 2.0};
   for_each_index_configuration([&](const Configuration& configuration) {
     const Result result = expect_right(configuration, problem);
     EXPECT_TRUE(std::isfinite(result.loss[0])) << configuration.name;
@@ -293,9 +304,9 @@ TEST(Edges, MinusInfWithSmoothingAndWeightZero) {
 }
 
 TEST(Edges, SmoothingZeroIsNotEvaluated) {
-  Problem problem = index_problem({{1.0, -infinity, 2.0}}, {0});
+  Problem problem                 = index_problem({{1.0, -infinity, 2.0}}, {0});
   problem.options.label_smoothing = 0.0;
-  problem.weights = {1.0, 1.0, 1.0};
+  problem.weights                 = {1.0, 1.0, 1.0};
   for_each_index_configuration([&](const Configuration& configuration) {
     EXPECT_NEAR(expect_right(configuration, problem).loss[0], 1.313261688, 1e-6);
   });
@@ -303,15 +314,18 @@ TEST(Edges, SmoothingZeroIsNotEvaluated) {
 
 TEST(Edges, RowsWithoutSoftmaxAreNaNAndTheirNeighboursAreNot) {
   for (const double broken : {nan, infinity}) {
-    const Problem problem = index_problem(
-        {{1.0, 2.0, 3.0}, {broken, 0.0, 1.0}, {0.0, broken, 1.0}, {0.0, 1.0, broken},
-         {-infinity, -infinity, -infinity}, {3.0, 2.0, 1.0}},
-        {2, 1, 0, 2, 0, 1});
+    const Problem problem = index_problem({{1.0, 2.0, 3.0},
+                                           {broken, 0.0, 1.0},
+                                           {0.0, broken, 1.0},
+                                           {0.0, 1.0, broken},
+                                           {-infinity, -infinity, -infinity},
+                                           {3.0, 2.0, 1.0}},
+                                          {2, 1, 0, 2, 0, 1});
     for_each_index_configuration([&](const Configuration& configuration) {
       for (const double smoothing : {0.0, 0.125}) {
-        Problem smoothed = problem;
+        Problem smoothed                 = problem;
         smoothed.options.label_smoothing = smoothing;
-        const Result result = expect_right(configuration, smoothed);
+        const Result result              = expect_right(configuration, smoothed);
         for (const std::int64_t row : {1, 2, 3, 4}) {
           EXPECT_TRUE(std::isnan(result.loss[static_cast<std::size_t>(row)])) << row;
           expect_gradient_row(result, row, 3, nan);
@@ -325,9 +339,12 @@ TEST(Edges, RowsWithoutSoftmaxAreNaNAndTheirNeighboursAreNot) {
 
 TEST(Edges, RowsWithoutSoftmaxForProbabilities) {
   for (const double broken : {nan, infinity}) {
-    const Problem problem = probability_problem(
-        {{1.0, 2.0, 3.0}, {broken, 0.0, 1.0}, {0.0, 1.0, broken}, {-infinity, -infinity, -infinity}},
-        {{0.0, 0.5, 0.5}, {0.0, 0.5, 0.5}, {0.0, 0.5, 0.5}, {0.0, 0.0, 0.0}});
+    const Problem problem =
+        probability_problem({{1.0, 2.0, 3.0},
+                             {broken, 0.0, 1.0},
+                             {0.0, 1.0, broken},
+                             {-infinity, -infinity, -infinity}},
+                            {{0.0, 0.5, 0.5}, {0.0, 0.5, 0.5}, {0.0, 0.5, 0.5}, {0.0, 0.0, 0.0}});
     for_each_probability_configuration([&](const Configuration& configuration) {
       const Result result = expect_right(configuration, problem);
       for (const std::int64_t row : {1, 2, 3}) expect_gradient_row(result, row, 3, nan);
@@ -338,7 +355,7 @@ TEST(Edges, RowsWithoutSoftmaxForProbabilities) {
 /// Row r has its one NaN or +inf in class r, so that each thread, lane and tail meets it.
 Problem one_broken_class_a_row(std::int64_t classes, double broken) {
   Problem problem;
-  problem.rows = classes;
+  problem.rows    = classes;
   problem.classes = classes;
   for (std::int64_t r = 0; r < classes; ++r) {
     for (std::int64_t j = 0; j < classes; ++j) {
@@ -368,17 +385,17 @@ TEST(Edges, NaNIsSeenInEveryPosition) {
 TEST(Edges, LongRowsWithSpecialParts) {
   const std::int64_t classes = 40000;
   Problem problem;
-  problem.rows = 3;
+  problem.rows    = 3;
   problem.classes = classes;
   for (std::int64_t r = 0; r < problem.rows; ++r) {
     for (std::int64_t j = 0; j < classes; ++j) {
       problem.logits.push_back(j < classes - 10 ? -infinity : static_cast<double>(j % 10));
     }
   }
-  problem.logits[problem.at(1, 17)] = nan;
+  problem.logits[problem.at(1, 17)]          = nan;
   problem.logits[problem.at(2, classes - 2)] = infinity;
-  problem.indices = {classes - 1, classes - 1, 0};
-  problem.options.reduction = Reduction::none;
+  problem.indices                            = {classes - 1, classes - 1, 0};
+  problem.options.reduction                  = Reduction::none;
   for_each_index_configuration([&](const Configuration& configuration) {
     const Result result = expect_right(configuration, problem);
     EXPECT_TRUE(std::isfinite(result.loss[0]));
@@ -387,8 +404,8 @@ TEST(Edges, LongRowsWithSpecialParts) {
 }
 
 TEST(Edges, ProbabilityZeroOnMinusInfContributesZero) {
-  const Problem problem = probability_problem({{-infinity, 0.0}, {1.0, -infinity}},
-                                              {{0.0, 1.0}, {1.0, 0.0}});
+  const Problem problem =
+      probability_problem({{-infinity, 0.0}, {1.0, -infinity}}, {{0.0, 1.0}, {1.0, 0.0}});
   for_each_probability_configuration([&](const Configuration& configuration) {
     const Result result = expect_right(configuration, problem);
     expect_all(result.loss, 0.0);
@@ -408,9 +425,8 @@ TEST(Edges, ProbabilityOnMinusInfHasInfiniteLoss) {
 }
 
 TEST(Edges, ProbabilitiesThatDoNotSumToOneAreUsedAsTheyAre) {
-  const Problem problem =
-      probability_problem({{1.0, 2.0, 3.0}, {0.0, 0.0, 1.0}, {1.0, 2.0, 3.0}},
-                          {{1.0, 1.0, 0.0}, {0.0, 0.0, 0.0}, {2.5, 0.0, 0.25}});
+  const Problem problem = probability_problem({{1.0, 2.0, 3.0}, {0.0, 0.0, 1.0}, {1.0, 2.0, 3.0}},
+                                              {{1.0, 1.0, 0.0}, {0.0, 0.0, 0.0}, {2.5, 0.0, 0.25}});
   for_each_probability_configuration([&](const Configuration& configuration) {
     for (const Reduction reduction : all_reductions) {
       const Result result = expect_right(configuration, with(problem, reduction));
@@ -423,14 +439,14 @@ TEST(Edges, ProbabilitiesThatDoNotSumToOneAreUsedAsTheyAre) {
 }
 
 TEST(Edges, OneClass) {
-  Problem by_index = index_problem({{3.0}, {-5.0}, {0.0}}, {0, 0, 0});
+  Problem by_index       = index_problem({{3.0}, {-5.0}, {0.0}}, {0, 0, 0});
   Problem by_probability = probability_problem({{3.0}, {-5.0}, {0.0}}, {{1.0}, {0.5}, {0.0}});
   for (const Problem& problem : {by_index, by_probability}) {
     for (const auto& configuration : configurations(problem.target_kind)) {
       for (const Reduction reduction : all_reductions) {
         for (const double smoothing : {0.0, 0.1, 0.125, 1.0}) {
           for (const bool weighted : {false, true}) {
-            Problem variant = with(problem, reduction);
+            Problem variant                 = with(problem, reduction);
             variant.options.label_smoothing = smoothing;
             if (weighted) variant.weights = {0.75};
             const Result result = expect_right(configuration, variant);
@@ -448,9 +464,9 @@ TEST(Edges, OneClass) {
 TEST(Edges, ZeroUpstreamGivesZeroGradients) {
   for (const auto& configuration : configurations()) {
     Recipe recipe;
-    recipe.rows = 4;
-    recipe.classes = 9;
-    Problem problem = random_problem(configuration, recipe, 7);
+    recipe.rows         = 4;
+    recipe.classes      = 9;
+    Problem problem     = random_problem(configuration, recipe, 7);
     problem.grad_output = {0.0};
     expect_all(expect_right(configuration, problem).gradient, 0.0);
   }

@@ -21,12 +21,12 @@ namespace {
 
 using KokkosXent::Options;
 using KokkosXent::Reduction;
-using CrossEntropy = KokkosXent::CrossEntropy<ExecutionSpace>;
-using Logits = Kokkos::View<float**, Kokkos::LayoutRight, MemorySpace>;
+using CrossEntropy  = KokkosXent::CrossEntropy<ExecutionSpace>;
+using Logits        = Kokkos::View<float**, Kokkos::LayoutRight, MemorySpace>;
 using StridedLogits = Kokkos::View<float**, Kokkos::LayoutStride, MemorySpace>;
-using Targets = Kokkos::View<std::int64_t*, MemorySpace>;
-using RowValues = Kokkos::View<float*, MemorySpace>;
-using Value = Kokkos::View<float, MemorySpace>;
+using Targets       = Kokkos::View<std::int64_t*, MemorySpace>;
+using RowValues     = Kokkos::View<float*, MemorySpace>;
+using Value         = Kokkos::View<float, MemorySpace>;
 
 /// The text of the exception of type E that the action throws.
 template <class E, class Action>
@@ -93,12 +93,12 @@ CrossEntropy make(Reduction reduction) {
 const std::string limits = "(constructed for at most 8 rows of 4 classes)";
 
 TEST(Errors, OptionsOutOfRange) {
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double nan      = std::numeric_limits<double>::quiet_NaN();
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  for (const double smoothing : {-0.1, 1.1, -1e-300, 1.0000000000000002, nan, infinity, -infinity}) {
-    const std::string text = text_of<std::invalid_argument>([&] {
-      CrossEntropy(ExecutionSpace(), 1, 1, {.label_smoothing = smoothing});
-    });
+  for (const double smoothing :
+       {-0.1, 1.1, -1e-300, 1.0000000000000002, nan, infinity, -infinity}) {
+    const std::string text = text_of<std::invalid_argument>(
+        [&] { CrossEntropy(ExecutionSpace(), 1, 1, {.label_smoothing = smoothing}); });
     expect_parts(text, {"label_smoothing"});
   }
   for (const double smoothing : {0.0, -0.0, 1.0, 5e-324}) {
@@ -121,7 +121,8 @@ TEST(Errors, ForwardExtents) {
   EXPECT_EQ(text_of<std::invalid_argument>(
                 [&] { none.forward(arguments.logits, five_targets, arguments.losses); }),
             "KokkosXent::CrossEntropy::forward: extents do not match: logits: 3 x 4, targets: 5, "
-            "loss: 3 " + limits);
+            "loss: 3 " +
+                limits);
   const RowValues two_losses = poisoned(RowValues("losses", 2));
   expect_parts(text_of<std::invalid_argument>(
                    [&] { none.forward(arguments.logits, arguments.targets, two_losses); }),
@@ -141,9 +142,9 @@ TEST(Errors, ForwardExtents) {
 TEST(Errors, MoreRowsThanMaxRows) {
   Arguments nine(9, 4), eight(8, 4);
   CrossEntropy none = make(Reduction::none);
-  expect_parts(text_of<std::invalid_argument>(
-                   [&] { none.forward(nine.logits, nine.targets, nine.losses); }),
-               {"CrossEntropy::forward", "logits: 9 x 4", "targets: 9", "loss: 9", limits});
+  expect_parts(
+      text_of<std::invalid_argument>([&] { none.forward(nine.logits, nine.targets, nine.losses); }),
+      {"CrossEntropy::forward", "logits: 9 x 4", "targets: 9", "loss: 9", limits});
   expect_parts(text_of<std::invalid_argument>([&] {
                  none.forward_backward(nine.logits, nine.targets, nine.losses, nine.gradient);
                }),
@@ -166,11 +167,11 @@ TEST(Errors, BackwardExtents) {
                 "grad_logits: 3 x 4", limits});
   for (const auto& [rows, classes] : {std::pair(2, 4), std::pair(3, 5), std::pair(4, 3)}) {
     const Logits gradient = poisoned(Logits("gradient", rows, classes));
-    expect_parts(
-        text_of<std::invalid_argument>(
-            [&] { none.backward(arguments.logits, arguments.targets, arguments.upstream, gradient); }),
-        {"CrossEntropy::backward", "logits: 3 x 4", "grad_output: 3",
-         "grad_logits: " + std::to_string(rows) + " x " + std::to_string(classes)});
+    expect_parts(text_of<std::invalid_argument>([&] {
+                   none.backward(arguments.logits, arguments.targets, arguments.upstream, gradient);
+                 }),
+                 {"CrossEntropy::backward", "logits: 3 x 4", "grad_output: 3",
+                  "grad_logits: " + std::to_string(rows) + " x " + std::to_string(classes)});
     expect_poisoned(gradient);
   }
   const Targets five("targets", 5);
@@ -191,7 +192,8 @@ TEST(Errors, ForwardBackwardExtents) {
                 "grad_logits: 3 x 5", limits});
   const RowValues two = poisoned(RowValues("losses", 2));
   expect_parts(text_of<std::invalid_argument>([&] {
-                 none.forward_backward(arguments.logits, arguments.targets, two, arguments.gradient);
+                 none.forward_backward(arguments.logits, arguments.targets, two,
+                                       arguments.gradient);
                }),
                {"CrossEntropy::forward_backward", "loss: 2"});
   expect_poisoned(wide);
@@ -212,8 +214,9 @@ TEST(Errors, RankOfLossMustFitTheReduction) {
                {"CrossEntropy::forward_backward", "loss", "rank"});
   for (const auto reduction : {Reduction::mean, Reduction::sum}) {
     CrossEntropy reduced = make(reduction);
-    expect_parts(text_of<std::invalid_argument>(
-                     [&] { reduced.forward(arguments.logits, arguments.targets, arguments.losses); }),
+    expect_parts(text_of<std::invalid_argument>([&] {
+                   reduced.forward(arguments.logits, arguments.targets, arguments.losses);
+                 }),
                  {"CrossEntropy::forward", "loss", "rank 0", "rank 1"});
     expect_parts(text_of<std::invalid_argument>([&] {
                    reduced.forward_backward(arguments.logits, arguments.targets, arguments.losses,
@@ -240,7 +243,7 @@ TEST(Errors, UpstreamOfEachRowIsForNoReductionOnly) {
 
 TEST(Errors, BackwardNeedsAForwardPass) {
   Arguments arguments(3, 4), fewer(2, 4);
-  CrossEntropy none = make(Reduction::none);
+  CrossEntropy none   = make(Reduction::none);
   const auto backward = [&](const Arguments& of) {
     none.backward(of.logits, of.targets, 1.0f, of.gradient);
   };
@@ -285,7 +288,7 @@ class Overlap : public ::testing::Test {
   /// backward and forward_backward refuse the pair, and write nothing.
   static void expect_refused(const StridedLogits& logits, const StridedLogits& gradient) {
     poisoned(buffer());
-    const auto rows = static_cast<std::int64_t>(logits.extent(0));
+    const auto rows    = static_cast<std::int64_t>(logits.extent(0));
     const auto classes = static_cast<std::int64_t>(logits.extent(1));
     const Arguments arguments(rows, classes);
     CrossEntropy none(ExecutionSpace(), rows, classes, {.reduction = Reduction::none});
@@ -304,7 +307,7 @@ class Overlap : public ::testing::Test {
   /// Both accept it; with all logits 0 each gradient is known.
   static void expect_accepted(const StridedLogits& logits, const StridedLogits& gradient) {
     Kokkos::deep_copy(buffer(), 0.0f);
-    const auto rows = static_cast<std::int64_t>(logits.extent(0));
+    const auto rows    = static_cast<std::int64_t>(logits.extent(0));
     const auto classes = static_cast<std::int64_t>(logits.extent(1));
     const Arguments arguments(rows, classes);
     CrossEntropy none(ExecutionSpace(), rows, classes, {.reduction = Reduction::none});

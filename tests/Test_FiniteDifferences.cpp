@@ -14,13 +14,13 @@
 namespace KokkosXentTest {
 namespace {
 
-constexpr std::int64_t rows = 3;
+constexpr std::int64_t rows    = 3;
 constexpr std::int64_t classes = 6;
 
 /// The scalar whose gradient backward gives: sum over losses of upstream times loss.
 double objective(const Configuration& configuration, const Problem& problem, const Plan& plan) {
   const Result result = configuration.compute(problem, plan);
-  double sum = 0.0;
+  double sum          = 0.0;
   for (std::size_t i = 0; i < result.loss.size(); ++i) {
     sum += problem.upstream(static_cast<std::int64_t>(i)) * result.loss[i];
   }
@@ -30,12 +30,12 @@ double objective(const Configuration& configuration, const Problem& problem, con
 void expect_gradient_of_loss(const Configuration& configuration, const Recipe& recipe,
                              std::uint64_t seed) {
   // Truncation h^2 / 6 times the third derivative and rounding u / h are both below 1e-9.
-  constexpr double h = 3e-5;
+  constexpr double h     = 3e-5;
   constexpr double bound = 2e-8;
   SCOPED_TRACE(::testing::Message() << configuration.name << ", seed " << seed);
   Plan plan;
-  plan.upstream = recipe.upstream;
-  plan.placement = configuration.placements.back();
+  plan.upstream   = recipe.upstream;
+  plan.placement  = configuration.placements.back();
   Problem problem = random_problem(configuration, recipe, seed);
   // Where nothing counts, a mean is NaN and has no differences.
   for (std::uint64_t more = 1; !std::isfinite(objective(configuration, problem, plan)); ++more) {
@@ -43,19 +43,19 @@ void expect_gradient_of_loss(const Configuration& configuration, const Recipe& r
   }
   const Result result = configuration.compute(problem, plan);
   for (std::size_t i = 0; i < problem.logits.size(); ++i) {
-    const double x = problem.logits[i];
-    problem.logits[i] = x + h;
+    const double x     = problem.logits[i];
+    problem.logits[i]  = x + h;
     const double above = objective(configuration, problem, plan);
-    problem.logits[i] = x - h;
+    problem.logits[i]  = x - h;
     const double below = objective(configuration, problem, plan);
-    problem.logits[i] = x;
+    problem.logits[i]  = x;
     EXPECT_NEAR(result.gradient[i], (above - below) / (2.0 * h), bound) << "element " << i;
   }
 }
 
 void expect_gradients_for_all_options(TargetKind kind) {
   std::uint64_t seed = 20260613;
-  int checked = 0;
+  int checked        = 0;
   for (const auto& configuration : configurations(kind)) {
     if (!configuration.is_double()) continue;
     for (const auto reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
@@ -63,13 +63,13 @@ void expect_gradients_for_all_options(TargetKind kind) {
         for (const bool weights : {false, true}) {
           for (const Ignore ignore : {Ignore::nothing, Ignore::outside, Ignore::inside}) {
             Recipe recipe;
-            recipe.rows = rows;
-            recipe.classes = classes;
-            recipe.reduction = reduction;
+            recipe.rows            = rows;
+            recipe.classes         = classes;
+            recipe.reduction       = reduction;
             recipe.label_smoothing = smoothing;
-            recipe.weights = weights;
-            recipe.ignore = ignore;
-            recipe.spread = 2.0;
+            recipe.weights         = weights;
+            recipe.ignore          = ignore;
+            recipe.spread          = 2.0;
             recipe.upstream =
                 reduction == Reduction::none ? Upstream::rank_1_strided : Upstream::rank_0;
             expect_gradient_of_loss(configuration, recipe, ++seed);

@@ -31,7 +31,7 @@ void expect_golden_statistics(const Result& result, const GoldenCase& golden,
   for (std::size_t r = 0; r < answer.statistics.size(); ++r) {
     if (std::isnan(answer.statistics[r].log_sum.value)) continue;
     const double expected = golden.log_sum_exp[r];
-    const double bound = 1e-13 * std::abs(expected);
+    const double bound    = 1e-13 * std::abs(expected);
     EXPECT_TRUE(within(result.row_max[r] + result.row_log_sum[r], expected, bound)) << "row " << r;
     EXPECT_TRUE(within(result.fused_row_max[r] + result.fused_row_log_sum[r], expected, bound))
         << "row " << r;
@@ -89,7 +89,7 @@ void expect_within_one_ulp(const Configuration& configuration, const std::vector
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
     const double rounded = configuration.round_gradient(expected[i].value);
-    const double ulp = std::isfinite(rounded) ? configuration.gradient.spacing(rounded) : 0.0;
+    const double ulp     = std::isfinite(rounded) ? configuration.gradient.spacing(rounded) : 0.0;
     EXPECT_TRUE(within(actual[i], rounded, ulp))
         << "at " << i << ": got " << actual[i] << ", float64 gives " << expected[i].value
         << ", rounded " << rounded << ", ulp " << ulp;
@@ -97,7 +97,7 @@ void expect_within_one_ulp(const Configuration& configuration, const std::vector
 }
 
 TEST(Golden, SixteenBitGradientsWithinOneUlp) {
-  auto cases = pytorch_cases();
+  auto cases       = pytorch_cases();
   const auto exact = exact_cases();
   cases.insert(cases.end(), exact.begin(), exact.end());
   int compared = 0;
@@ -107,7 +107,7 @@ TEST(Golden, SixteenBitGradientsWithinOneUlp) {
       if (golden.problem.target_kind != configuration.target_kind) continue;
       SCOPED_TRACE(golden.name + ", " + configuration.name);
       const Problem problem = rounded_to(configuration, golden.problem);
-      const Answer answer = solve(problem);
+      const Answer answer   = solve(problem);
       const Plan plan{.upstream = upstream_of(problem)};
       const Result result = configuration.compute(problem, plan);
       expect_within_one_ulp(configuration, result.gradient, answer.gradient);
@@ -138,12 +138,11 @@ std::vector<Expected> with_scale(const std::vector<double>& values,
 void expect_exact_values(const Configuration& configuration, const GoldenCase& golden) {
   const Answer answer = solve(golden.problem);
   const Tolerance of_scalar(configuration.scalar, configuration.scalar, golden.problem.classes);
-  const Tolerance of_gradient(configuration.gradient, configuration.scalar,
-                              golden.problem.classes);
+  const Tolerance of_gradient(configuration.gradient, configuration.scalar, golden.problem.classes);
   for (const Plan& plan : plans_for(configuration, golden.problem)) {
     SCOPED_TRACE(::testing::Message() << golden.name << ", " << configuration.name << ": " << plan);
     const Result result = configuration.compute(golden.problem, plan);
-    const auto loss = with_scale(golden.loss, answer.loss);
+    const auto loss     = with_scale(golden.loss, answer.loss);
     EXPECT_TRUE(all_within(result.loss, loss, of_scalar));
     EXPECT_TRUE(all_within(result.fused_loss, loss, of_scalar));
     expect_answer(configuration, golden.problem, plan, result, answer);
@@ -188,16 +187,15 @@ TEST(Golden, ExactAnchors) {
 /// With smoothing PyTorch adds eps / V up V times, so that its own gradients are off by up to
 /// 6e-13 at V = 262144: there they are compared at 1e-12.
 void expect_large_rows(const LargeRowsCase& golden, const Result& result, const Answer& answer) {
-  const auto V = static_cast<std::size_t>(golden.problem.classes);
-  const double u = precision_of<double>().unit_roundoff();
+  const auto V             = static_cast<std::size_t>(golden.problem.classes);
+  const double u           = precision_of<double>().unit_roundoff();
   const double of_gradient = golden.problem.options.label_smoothing > 0.0 ? 1e-12 : 1e-13;
   for (std::size_t r = 0; r < golden.loss.size(); ++r) {
     const auto close = [](double actual, double expected) {
       return within(actual, expected, 1e-13 * std::abs(expected));
     };
     const auto close_gradient = [&](double actual, double expected, double scale) {
-      return within(actual, expected,
-                    std::max(of_gradient * std::abs(expected), 16.0 * u * scale));
+      return within(actual, expected, std::max(of_gradient * std::abs(expected), 16.0 * u * scale));
     };
     const auto close_element = [&](std::size_t j, double expected) {
       return close_gradient(result.gradient[r * V + j], expected, answer.gradient[r * V + j].scale);
@@ -223,11 +221,11 @@ TEST(Golden, PyTorchLargeRows) {
   const auto cases = pytorch_large_rows();
   ASSERT_EQ(cases.size(), 14u);
   for (const auto& golden : cases) {
+    const Answer answer = solve(golden.problem);
     for (const auto& configuration : configurations(TargetKind::indices)) {
       if (configuration.logit.digits < 24 || configuration.gradient.digits < 24) continue;
       SCOPED_TRACE(::testing::Message() << configuration.name << ": " << golden.problem);
       ASSERT_TRUE(is_exact_in(configuration, golden.problem));
-      const Answer answer = solve(golden.problem);
       const Plan plan{.placement = configuration.placements.back()};
       const Result result = configuration.compute(golden.problem, plan);
       expect_answer(configuration, golden.problem, plan, result, answer);
@@ -239,7 +237,7 @@ TEST(Golden, PyTorchLargeRows) {
 /// b01: rows of up to 262144 classes with closed forms.
 Problem closed_form_problem(std::int64_t classes) {
   Problem problem;
-  problem.rows = 4;
+  problem.rows    = 4;
   problem.classes = classes;
   for (std::int64_t j = 0; j < classes; ++j) problem.logits.push_back(0.0);
   for (int ramp = 0; ramp < 2; ++ramp) {
@@ -249,7 +247,7 @@ Problem closed_form_problem(std::int64_t classes) {
   }
   problem.logits.push_back(8.0);
   for (std::int64_t j = 1; j < classes; ++j) problem.logits.push_back(0.0);
-  problem.indices = {classes - 1, 0, 1024, 0};
+  problem.indices           = {classes - 1, 0, 1024, 0};
   problem.options.reduction = Reduction::none;
   return problem;
 }
@@ -277,11 +275,15 @@ void expect_closed_forms(const Configuration& configuration, const ClosedForms& 
   EXPECT_TRUE(close(result.gradient[2 * V], form.ramp_probability_0)) << result.gradient[2 * V];
 }
 
+/// Each configuration takes every third size.
 TEST(Golden, ClosedFormsOfLargeVocabularies) {
   const auto forms = closed_forms();
   ASSERT_EQ(forms.size(), 7u);
+  std::size_t turn = 0;
   for (const auto& configuration : configurations(TargetKind::indices)) {
-    for (const auto& form : forms) expect_closed_forms(configuration, form);
+    for (std::size_t i = turn++ % 3; i < forms.size(); i += 3) {
+      expect_closed_forms(configuration, forms[i]);
+    }
   }
 }
 

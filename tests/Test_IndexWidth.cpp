@@ -21,7 +21,7 @@ namespace {
 using KokkosXent::bfloat16;
 using KokkosXent::Reduction;
 using CrossEntropy = KokkosXent::CrossEntropy<ExecutionSpace>;
-using Value = Kokkos::View<float, MemorySpace>;
+using Value        = Kokkos::View<float, MemorySpace>;
 
 constexpr std::int64_t huge_stride = (std::int64_t{1} << 30) + 8;
 
@@ -33,8 +33,8 @@ struct Placed {
 StridedMatrix<bfloat16> place(const DeviceList<bfloat16>& buffer, const Placed& placed,
                               std::size_t rows, std::size_t classes) {
   return StridedMatrix<bfloat16>(
-      buffer.data(), Kokkos::LayoutStride(rows, static_cast<std::size_t>(placed.row_stride), classes,
-                                          static_cast<std::size_t>(placed.class_stride)));
+      buffer.data(), Kokkos::LayoutStride(rows, static_cast<std::size_t>(placed.row_stride),
+                                          classes, static_cast<std::size_t>(placed.class_stride)));
 }
 
 /// Loss and gradient of a few far-apart elements against those of the packed matrix.
@@ -59,7 +59,7 @@ void expect_packed_result(const Placed& placed, std::size_t rows, std::size_t cl
   none.forward(packed, targets, packed_losses);
   none.backward(packed, targets, 1.0f, packed_gradient);
   none.forward(far, targets, losses);
-  const auto right_losses = values_of(packed_losses);
+  const auto right_losses   = values_of(packed_losses);
   const auto right_gradient = values_of(packed_gradient);
   for (std::size_t r = 0; r < rows; ++r) EXPECT_NEAR(values_of(losses)[r], right_losses[r], 1e-6);
 
@@ -149,10 +149,10 @@ struct CountWrongGradients {
 
   KOKKOS_FUNCTION void operator()(std::int64_t i, std::int64_t& count) const {
     const std::int64_t row = i / classes;
-    const float p = 1.0f / static_cast<float>(classes);
-    const float right = i - row * classes == targets[row] ? p - 1.0f : p;
-    const float error = static_cast<float>(gradient[i]) - right;
-    const float bound = right < 0.0f ? 0.004f : 0.004f * p;
+    const float p          = 1.0f / static_cast<float>(classes);
+    const float right      = i - row * classes == targets[row] ? p - 1.0f : p;
+    const float error      = static_cast<float>(gradient[i]) - right;
+    const float bound      = right < 0.0f ? 0.004f : 0.004f * p;
     if (!(error <= bound && error >= -bound)) ++count;
   }
 };
@@ -170,7 +170,7 @@ void expect_large_gradients(const DeviceMatrix<bfloat16>& gradient,
 TEST(IndexWidth, X1_ForwardAndBackwardBeyond31Bits) {
   if (!large_tests_run()) GTEST_SKIP() << "touches 9 GB; set KOKKOSXENT_TEST_LARGE=1 to run it";
   const std::int64_t rows = 65537, classes = 32768;
-  const auto logits = try_allocate<DeviceMatrix<bfloat16>>("logits", rows, classes);
+  const auto logits   = try_allocate<DeviceMatrix<bfloat16>>("logits", rows, classes);
   const auto gradient = try_allocate<DeviceMatrix<bfloat16>>("gradient", rows, classes);
   if (!logits || !gradient) GTEST_SKIP() << "too little memory";
   Kokkos::deep_copy(*logits, bfloat16(0.0f));

@@ -16,6 +16,10 @@
 #include <thread>
 #include <vector>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include "support/Space.hpp"
 #include "support/ToolEvents.hpp"
 
@@ -34,7 +38,10 @@ std::vector<ExecutionSpace> two_instances() {
   const ExecutionSpace whole;
   const bool is_serial = std::string_view(ExecutionSpace::name()) == "Serial";
   if (!is_serial && whole.concurrency() < 2) return {whole, whole};
-  return Kokkos::Experimental::partition_space(whole, 1, 1);
+#ifdef _OPENMP
+  omp_set_max_active_levels(2);  // Kokkos 5.2 splits OpenMP only where parallel regions may nest
+#endif
+  return Kokkos::Experimental::partition_space(whole, std::vector{1, 1});
 }
 
 /// Arguments of a call, filled from a seed, and its results.
@@ -188,7 +195,9 @@ std::size_t threads_that_load(const ExecutionSpace& exec) {
 
 /// Kokkos 4 may have a static concurrency(), which without an argument is that of the whole space.
 template <class Space>
-concept StaticConcurrency = requires(const Space& exec) { Space::concurrency(exec); };
+concept StaticConcurrency = requires(const Space& exec) {
+  Space::concurrency(exec);
+};
 
 template <class Space>
 std::size_t threads_of(const Space& exec) {

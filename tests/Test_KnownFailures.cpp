@@ -21,8 +21,8 @@ namespace KokkosXentTest {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double log_2 = 0.693147180559945309;
+constexpr double nan      = std::numeric_limits<double>::quiet_NaN();
+constexpr double log_2    = 0.693147180559945309;
 
 bool holds(const Configuration& configuration, const Problem& problem) {
   const auto same = [](const std::vector<double>& a, const std::vector<double>& b) {
@@ -50,13 +50,12 @@ void expect_literals(const std::vector<double>& actual, const std::vector<double
 void expect_known(const Problem& problem, const std::vector<double>& loss,
                   const std::vector<double>& gradient = {}) {
   const Answer answer = solve(problem);
-  int tried = 0;
+  int tried           = 0;
   for (const auto& configuration : configurations(problem.target_kind)) {
     if (!holds(configuration, problem)) continue;
     ++tried;
     SCOPED_TRACE(configuration.name);
-    const Result result =
-        expect_right(configuration, problem, {.upstream = upstream_of(problem)});
+    const Result result = expect_right(configuration, problem, {.upstream = upstream_of(problem)});
     const Tolerance of_scalar(configuration.scalar, configuration.scalar, problem.classes);
     const Tolerance of_gradient(configuration.gradient, configuration.scalar, problem.classes);
     expect_literals(result.loss, loss, answer.loss, of_scalar);
@@ -70,7 +69,7 @@ void expect_known(const Problem& problem, const std::vector<double>& loss,
 
 Problem zeros(std::int64_t rows, std::int64_t classes) {
   Problem problem;
-  problem.rows = rows;
+  problem.rows    = rows;
   problem.classes = classes;
   problem.logits.assign(static_cast<std::size_t>(rows * classes), 0.0);
   problem.indices.assign(static_cast<std::size_t>(rows), classes / 2);
@@ -114,11 +113,11 @@ TEST(KnownFailures, N5_MaskedAndInfiniteRows) {
 }
 
 TEST(KnownFailures, N6_MaximumThatDropsNaNOrStartsAtZero) {
-  expect_known(index_problem({{nan, 0.0, 1.0}, {0.0, nan, 1.0}, {0.0, 1.0, nan}, {0.0, 1.0, 2.0}},
-                             {1, 0, 0, 2}),
-               {nan, nan, nan, 0.407605964},
-               {nan, nan, nan, nan, nan, nan, nan, nan, nan, 0.090030573, 0.244728471,
-                -0.334759044});
+  expect_known(
+      index_problem({{nan, 0.0, 1.0}, {0.0, nan, 1.0}, {0.0, 1.0, nan}, {0.0, 1.0, 2.0}},
+                    {1, 0, 0, 2}),
+      {nan, nan, nan, 0.407605964},
+      {nan, nan, nan, nan, nan, nan, nan, nan, nan, 0.090030573, 0.244728471, -0.334759044});
   expect_known(index_problem({{-200.0, -201.0}}, {0}), {0.313261688});
 }
 
@@ -127,9 +126,8 @@ TEST(KnownFailures, I2_IgnoreIndexInsideOrFarOutside) {
   problem.options = {.reduction = Reduction::mean, .ignore_index = 0};
   expect_known(problem, {0.861994804});
   problem.indices = {1, 0};
-  expect_known(problem, {0.861994804},
-               {0.155362403, -0.577681202, 0.422318798, 0.0, 0.0, 0.0});
-  problem = index_problem({{1.0, 2.0, 3.0}, {1.0, 2.0, 3.0}}, {0, 255});
+  expect_known(problem, {0.861994804}, {0.155362403, -0.577681202, 0.422318798, 0.0, 0.0, 0.0});
+  problem                      = index_problem({{1.0, 2.0, 3.0}, {1.0, 2.0, 3.0}}, {0, 255});
   problem.options.ignore_index = 255;
   expect_known(problem, {2.407605964, 0.0});
 }
@@ -147,10 +145,10 @@ TEST(KnownFailures, B2_GradientOverTheLogits) {
   // gives what the first gave.
   for (const auto& configuration : configurations()) {
     Recipe recipe;
-    recipe.rows = 9;
-    recipe.classes = 70;
+    recipe.rows           = 9;
+    recipe.classes        = 70;
     const Problem problem = random_problem(configuration, recipe, 11);
-    const Result outside = expect_right(configuration, problem);
+    const Result outside  = expect_right(configuration, problem);
     if (!configuration.can_be_in_place) continue;
     const Result inside = expect_right(configuration, problem, {.in_place = true});
     EXPECT_TRUE(all_same_bits(inside.gradient, outside.gradient)) << configuration.name;
@@ -159,7 +157,7 @@ TEST(KnownFailures, B2_GradientOverTheLogits) {
 }
 
 TEST(KnownFailures, B4_BackwardOfEachReductionWithUpstreamThree) {
-  Problem problem = index_problem({{1.0, 0.0}, {0.0, 0.0}, {0.0, 2.0}}, {0, 1, 0});
+  Problem problem     = index_problem({{1.0, 0.0}, {0.0, 0.0}, {0.0, 2.0}}, {0, 1, 0});
   problem.grad_output = {3.0};
   const std::vector<double> sum{-0.806824264, 0.806824264, 1.5, -1.5, -2.642391234, 2.642391234};
   std::vector<double> mean;
@@ -207,12 +205,12 @@ TEST(KnownFailures, L5_GradientRowsSumToZeroAtEveryScale) {
   for (const auto& configuration : configurations(TargetKind::indices)) {
     for (const double scale : {1.0, 40.0, 160.0}) {
       Recipe recipe;
-      recipe.rows = 2;
-      recipe.classes = 4099;
-      recipe.spread = scale;
-      recipe.reduction = Reduction::sum;
+      recipe.rows           = 2;
+      recipe.classes        = 4099;
+      recipe.spread         = scale;
+      recipe.reduction      = Reduction::sum;
       const Problem problem = random_problem(configuration, recipe, 5);
-      const Result result = expect_right(configuration, problem);
+      const Result result   = expect_right(configuration, problem);
       const Tolerance tolerance(configuration.gradient, configuration.scalar, recipe.classes);
       for (std::int64_t r = 0; r < recipe.rows; ++r) {
         double sum = 0.0, bound = 0.0;
@@ -229,10 +227,10 @@ TEST(KnownFailures, L5_GradientRowsSumToZeroAtEveryScale) {
 }
 
 TEST(KnownFailures, V2_SmoothingConvention) {
-  Problem problem = index_problem({{1.0, 2.0, 3.0, 4.0}}, {1});
+  Problem problem                 = index_problem({{1.0, 2.0, 3.0, 4.0}}, {1});
   problem.options.label_smoothing = 0.1;
   expect_known(problem, {2.390189699}, {0.007058603, -0.837855681, 0.211882818, 0.61891426});
-  problem = index_problem({{1.0, 2.0, 3.0}}, {0});
+  problem                         = index_problem({{1.0, 2.0, 3.0}}, {0});
   problem.options.label_smoothing = 0.1;
   expect_known(problem, {2.307605964});
 }
@@ -242,7 +240,7 @@ TEST(KnownFailures, T1_InvalidTargets) {
     const Problem problem = index_problem({{2.5, 0.0, 0.0}, {0.0, 0.0, 2.5}}, {0, target});
     expect_known(problem, {0.152008384, nan});
   }
-  Problem problem = index_problem({{2.5, 0.0, 0.0}, {0.0, 0.0, 2.5}}, {0, -100});
+  Problem problem              = index_problem({{2.5, 0.0, 0.0}, {0.0, 0.0, 2.5}}, {0, -100});
   problem.options.ignore_index = -1;
   expect_known(problem, {0.152008384, nan});
 }
@@ -253,13 +251,13 @@ TEST(KnownFailures, P2_ProbabilityZeroOnMaskedClass) {
 
 TEST(KnownFailures, P3_AllZeroRowsHugeGapsAndUnnormalisedProbabilities) {
   expect_known(probability_problem({{0.0, 0.0, 1.0}}, {{0.0, 0.0, 0.0}}), {0.0}, {0.0, 0.0, 0.0});
-  Problem problem = probability_problem({{1.0, 2.0, 3.0}}, {{1.0, 1.0, 0.0}});
+  Problem problem                 = probability_problem({{1.0, 2.0, 3.0}}, {{1.0, 1.0, 0.0}});
   problem.options.label_smoothing = 0.3;
   expect_known(problem, {3.092930140}, {-0.646948026, -0.383961599, 1.030909625});
   for (const auto& configuration : configurations(TargetKind::probabilities)) {
     if (configuration.logit.digits < 24) continue;
-    const Problem gap = rounded_to(
-        configuration, probability_problem({{-4885.4614, 4878.027}}, {{0.2, 0.8}}));
+    const Problem gap =
+        rounded_to(configuration, probability_problem({{-4885.4614, 4878.027}}, {{0.2, 0.8}}));
     const Result result = expect_right(configuration, gap);
     EXPECT_NEAR(result.loss[0], 1952.69768, 0.5);
   }
@@ -278,10 +276,10 @@ TEST(KnownFailures, Z1_DisabledTermsAddNothing) {
 TEST(KnownFailures, F3_LossOfClassIndicesIsNeverNegative) {
   for (const auto& configuration : configurations(TargetKind::indices)) {
     Recipe recipe;
-    recipe.rows = 300;
-    recipe.classes = 17;
-    recipe.reduction = Reduction::none;
-    recipe.spread = 20.0;
+    recipe.rows           = 300;
+    recipe.classes        = 17;
+    recipe.reduction      = Reduction::none;
+    recipe.spread         = 20.0;
     const Problem problem = random_problem(configuration, recipe, 3);
     for (const double loss : expect_right(configuration, problem).loss) EXPECT_GE(loss, 0.0);
   }
@@ -290,7 +288,7 @@ TEST(KnownFailures, F3_LossOfClassIndicesIsNeverNegative) {
 /// Sums of 16-bit values that a 16-bit accumulator would stop at 256 (bfloat16) or 2048 (float16).
 TEST(KnownFailures, O1_SumsOfSixteenBitTypes) {
   for (const std::int64_t classes : {300, 2500, 5000}) {
-    const double V = static_cast<double>(classes);
+    const double V        = static_cast<double>(classes);
     const Problem problem = zeros(2, classes);
     for (const auto& configuration : configurations(TargetKind::indices)) {
       if (configuration.logit.digits > 11) continue;

@@ -23,7 +23,7 @@ namespace {
 using KokkosXent::float16;
 using KokkosXent::Reduction;
 using CrossEntropy = KokkosXent::CrossEntropy<ExecutionSpace>;
-using Value = Kokkos::View<float, MemorySpace>;
+using Value        = Kokkos::View<float, MemorySpace>;
 
 constexpr double log_2 = 0.693147180559945309;
 
@@ -34,8 +34,8 @@ TEST(Large, L1_SumOfHalfPrecisionLossesBeyondTheRangeOfHalf) {
   const std::int64_t rows = 10000, classes = 2048;
   const DeviceList<float16> zero_row("row", static_cast<std::size_t>(classes));
   const DeviceList<std::int32_t> target("target", 1);
-  for (const auto& [reduction, right] :
-       {std::pair(Reduction::mean, 7.624618986159398), std::pair(Reduction::sum, 76246.18986159398)}) {
+  for (const auto& [reduction, right] : {std::pair(Reduction::mean, 7.624618986159398),
+                                         std::pair(Reduction::sum, 76246.18986159398)}) {
     CrossEntropy cross_entropy(ExecutionSpace(), rows, classes, {.reduction = reduction});
     const Value loss("loss");
     cross_entropy.forward(expanded(zero_row, rows), repeated(target, rows), loss);
@@ -47,8 +47,8 @@ TEST(Large, L4_TwentyMillionRowLosses) {
   const std::int64_t rows = 20000000;
   const DeviceList<float> zero_row("row", 2);
   const DeviceList<std::int32_t> target("target", 1);
-  for (const auto& [reduction, right] : {std::pair(Reduction::mean, log_2),
-                                         std::pair(Reduction::sum, 20000000.0 * log_2)}) {
+  for (const auto& [reduction, right] :
+       {std::pair(Reduction::mean, log_2), std::pair(Reduction::sum, 20000000.0 * log_2)}) {
     CrossEntropy cross_entropy(ExecutionSpace(), rows, 2, {.reduction = reduction});
     const Value loss("loss");
     cross_entropy.forward(expanded(zero_row, rows), repeated(target, rows), loss);
@@ -62,9 +62,9 @@ struct CountWrongHalves {
   float scale;
 
   KOKKOS_FUNCTION void operator()(std::int64_t row, std::int64_t& count) const {
-    const float first = gradient[2 * row] + 0.5f * scale;
+    const float first  = gradient[2 * row] + 0.5f * scale;
     const float second = gradient[2 * row + 1] - 0.5f * scale;
-    const float bound = 1e-6f * scale;
+    const float bound  = 1e-6f * scale;
     if (!(first <= bound && first >= -bound && second <= bound && second >= -bound)) ++count;
   }
 };
@@ -154,8 +154,8 @@ TEST(Large, D2_LongRowsOfZeros) {
                                          static_cast<std::size_t>(classes));
       const auto targets = spread_targets<std::int32_t>(rows, classes, classes - 1);
       const DeviceList<float> losses("losses", static_cast<std::size_t>(rows));
-      const double V = static_cast<double>(classes);
-      const double log_V = std::log(V);
+      const double V        = static_cast<double>(classes);
+      const double log_V    = std::log(V);
       const double relative = Tolerance::of<float, float>(classes).bound({0.0, 1.0});
 
       CrossEntropy none(ExecutionSpace(), rows, classes, {.reduction = Reduction::none});
@@ -172,8 +172,8 @@ TEST(Large, D2_LongRowsOfZeros) {
 
 /// The target's logit must be read before any thread overwrites it with its gradient.
 TEST(Large, B3_InPlaceRepeatsAreTheOutOfPlaceBits) {
-  const std::int64_t rows = runs_on_host ? 48 : 4096;
-  const int repeats = runs_on_host ? 4 : 100;
+  const std::int64_t rows    = runs_on_host ? 48 : 4096;
+  const int repeats          = runs_on_host ? 4 : 100;
   const std::int64_t classes = 50257;
   const DeviceMatrix<float> logits("logits", static_cast<std::size_t>(rows),
                                    static_cast<std::size_t>(classes));
@@ -206,14 +206,14 @@ TEST(Large, D6_TwoInstancesDoNotDisturbOneAnother) {
   const ExecutionSpace whole;
   std::vector<ExecutionSpace> instances{whole, whole};
   if (!runs_on_host || whole.concurrency() > 1) {
-    instances = Kokkos::Experimental::partition_space(whole, 1, 1);
+    instances = Kokkos::Experimental::partition_space(whole, std::vector<int>{1, 1});
   }
   const std::int64_t classes = 30000;
-  const auto size = static_cast<std::size_t>(classes);
+  const auto size            = static_cast<std::size_t>(classes);
   const DeviceMatrix<float> logits_a("a", 3, size), logits_b("b", 64, size);
   fill_uniform(logits_a, 4.0);
   fill_uniform(logits_b, 9.0);
-  const auto targets = spread_targets<std::int32_t>(64, classes, 77);
+  const auto targets   = spread_targets<std::int32_t>(64, classes, 77);
   const auto targets_a = Kokkos::subview(targets, std::pair(0, 3));
   const Value loss_a("a"), loss_b("b");
   CrossEntropy a(instances[0], 3, classes), b(instances[1], 64, classes);

@@ -25,8 +25,8 @@ namespace {
 using KokkosXent::Options;
 using KokkosXent::Reduction;
 using CrossEntropy = KokkosXent::CrossEntropy<ExecutionSpace>;
-using Logits = Kokkos::View<float**, Kokkos::LayoutRight, MemorySpace>;
-using Value = Kokkos::View<float, MemorySpace>;
+using Logits       = Kokkos::View<float**, Kokkos::LayoutRight, MemorySpace>;
+using Value        = Kokkos::View<float, MemorySpace>;
 
 static_assert(!std::is_copy_constructible_v<CrossEntropy>);
 static_assert(!std::is_copy_assignable_v<CrossEntropy>);
@@ -82,8 +82,8 @@ TEST(ClassWeights, StrideZeroGivesAllClassesOneWeight) {
   CrossEntropy sum(ExecutionSpace(), 2, 3, {.reduction = Reduction::sum, .label_smoothing = 0.25});
   sum.class_weights(expanded);
   // Rows: 0.75 loss + 0.25 mean over classes of (lse - x_j), times 3.
-  const double smoothed = 3.0 * (0.75 * Example::row_0 + 0.25 * (Example::row_0 - 1.0) +
-                                 Example::row_1);
+  const double smoothed =
+      3.0 * (0.75 * Example::row_0 + 0.25 * (Example::row_0 - 1.0) + Example::row_1);
   EXPECT_NEAR(example.forward(sum), smoothed, 1e-5);
 }
 
@@ -149,7 +149,7 @@ TEST(Object, MovesWithItsState) {
   const List<float> weights("weights", std::vector<double>{2.0, 0.5, 1.0});
   CrossEntropy first(ExecutionSpace(), 2, 3, {.reduction = Reduction::sum});
   first.class_weights(weights.view());
-  const double loss = example.forward(first);
+  const double loss   = example.forward(first);
   CrossEntropy second = std::move(first);
   second.backward(example.logits, example.targets.view(), 1.0f, example.gradient);
   EXPECT_NEAR(values_of(example.gradient)[0], 2.0 * (0.090030573 - 1.0), 1e-6);
@@ -182,7 +182,7 @@ TEST(Object, NoStatisticsBeforeTheFirstForward) {
 // Memory
 
 std::uint64_t allocated_bytes = 0;
-std::int64_t allocations = 0;
+std::int64_t allocations      = 0;
 
 void count_allocation(Kokkos::Tools::SpaceHandle, const char*, const void*, std::uint64_t bytes) {
   if (bytes == 0) return;  // Kokkos 4's word for a team policy without level 1 scratch
@@ -195,11 +195,11 @@ class AllocationCounter {
  public:
   AllocationCounter() : m_previous(Kokkos::Tools::Experimental::get_callbacks()) {
     allocated_bytes = 0;
-    allocations = 0;
+    allocations     = 0;
     Kokkos::Tools::Experimental::set_allocate_data_callback(count_allocation);
   }
   ~AllocationCounter() { Kokkos::Tools::Experimental::set_callbacks(m_previous); }
-  AllocationCounter(const AllocationCounter&) = delete;
+  AllocationCounter(const AllocationCounter&)            = delete;
   AllocationCounter& operator=(const AllocationCounter&) = delete;
 
  private:
@@ -272,12 +272,13 @@ void call_everything(CrossEntropy& cross_entropy, const Logits& logits, const Ta
 
 /// D4, D2: nothing of the size of the logits, nothing of the size of a row, in no mapping.
 TEST(Memory, CallsAllocateNothing) {
-  for (const auto& [rows, classes] : {std::pair(1000, 8), std::pair(50, 3000), std::pair(1, 262144)}) {
+  for (const auto& [rows, classes] :
+       {std::pair(1000, 8), std::pair(50, 3000), std::pair(1, 262144)}) {
     const Logits logits("logits", rows, classes), gradient("gradient", rows, classes);
     const Logits probabilities("probabilities", rows, classes);
     const Kokkos::View<std::int32_t*, MemorySpace> targets("targets", rows);
     CrossEntropy cross_entropy(ExecutionSpace(), rows, classes, {.label_smoothing = 0.1});
-    // Kokkos itself may grow its scratch memory in the first calls.
+    // Kokkos may grow its scratch memory in the first calls.
     call_everything(cross_entropy, logits, probabilities, gradient);
     call_everything(cross_entropy, logits, targets, gradient);
     const AllocationCounter counter;
@@ -312,9 +313,9 @@ TEST(OneLiner, TakesProbabilities) {
 TEST(OneLiner, ReturnsDoubleForDoubleLogitsAndFloatElse) {
   const Kokkos::View<double**, Kokkos::LayoutLeft, MemorySpace> in_double("logits", 1, 5);
   const Kokkos::View<KokkosXent::bfloat16**, Kokkos::LayoutRight, MemorySpace> in_bfloat16("logits",
-                                                                                         1, 5);
+                                                                                           1, 5);
   const Kokkos::View<std::int32_t*, MemorySpace> targets("targets", 1);
-  const auto of_double = KokkosXent::cross_entropy(ExecutionSpace(), in_double, targets);
+  const auto of_double   = KokkosXent::cross_entropy(ExecutionSpace(), in_double, targets);
   const auto of_bfloat16 = KokkosXent::cross_entropy(ExecutionSpace(), in_bfloat16, targets);
   static_assert(std::is_same_v<decltype(of_double), const double>);
   static_assert(std::is_same_v<decltype(of_bfloat16), const float>);
@@ -333,9 +334,9 @@ TEST(OneLiner, NoRows) {
   const Logits logits("logits", 0, 3);
   const Kokkos::View<std::int32_t*, MemorySpace> targets("targets", 0);
   EXPECT_TRUE(std::isnan(KokkosXent::cross_entropy(ExecutionSpace(), logits, targets)));
-  EXPECT_EQ(KokkosXent::cross_entropy(ExecutionSpace(), logits, targets,
-                                      {.reduction = Reduction::sum}),
-            0.0f);
+  EXPECT_EQ(
+      KokkosXent::cross_entropy(ExecutionSpace(), logits, targets, {.reduction = Reduction::sum}),
+      0.0f);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace KokkosXentTest {
 namespace {
 
 constexpr std::uint64_t seed_of_options = 20260611;
-constexpr std::uint64_t seed_of_shapes = 20260612;
+constexpr std::uint64_t seed_of_shapes  = 20260612;
 
 struct ReductionAndUpstream {
   Reduction reduction;
@@ -31,7 +31,7 @@ constexpr ReductionAndUpstream reductions_and_upstreams[] = {
     {Reduction::none, Upstream::rank_1_stride_0}};
 
 constexpr double smoothings[] = {0.0, 0.1, 1.0};
-constexpr Ignore ignores[] = {Ignore::nothing, Ignore::outside, Ignore::inside};
+constexpr Ignore ignores[]    = {Ignore::nothing, Ignore::outside, Ignore::inside};
 
 /// All run-time options but shape and placement.
 std::vector<Recipe> all_options(const Configuration& configuration) {
@@ -44,11 +44,11 @@ std::vector<Recipe> all_options(const Configuration& configuration) {
         }
         for (const auto& [reduction, upstream] : reductions_and_upstreams) {
           Recipe recipe;
-          recipe.weights = weights;
+          recipe.weights         = weights;
           recipe.label_smoothing = smoothing;
-          recipe.ignore = ignore;
-          recipe.reduction = reduction;
-          recipe.upstream = upstream;
+          recipe.ignore          = ignore;
+          recipe.reduction       = reduction;
+          recipe.upstream        = upstream;
           recipes.push_back(recipe);
         }
       }
@@ -69,9 +69,9 @@ class Random : public ::testing::TestWithParam<Configuration> {
   Plan next_plan(Upstream upstream) {
     const auto& placements = GetParam().placements;
     Plan plan;
-    plan.placement = placements[m_count % placements.size()];
-    plan.upstream = upstream;
-    plan.in_place = GetParam().can_be_in_place && (m_count / placements.size()) % 2 == 1;
+    plan.placement  = placements[m_count % placements.size()];
+    plan.upstream   = upstream;
+    plan.in_place   = GetParam().can_be_in_place && (m_count / placements.size()) % 2 == 1;
     plan.spare_rows = m_count % 3 == 0 ? 5 : 0;
     ++m_count;
     return plan;
@@ -80,11 +80,11 @@ class Random : public ::testing::TestWithParam<Configuration> {
   void expect_all_options_right(std::int64_t rows, std::int64_t classes) {
     std::uint64_t seed = seed_of_options;
     for (Recipe recipe : all_options(GetParam())) {
-      recipe.rows = rows;
+      recipe.rows    = rows;
       recipe.classes = classes;
       for (const bool in_place : {false, true}) {
         if (in_place && !GetParam().can_be_in_place) continue;
-        Plan plan = next_plan(recipe.upstream);
+        Plan plan     = next_plan(recipe.upstream);
         plan.in_place = in_place;
         expect_random_right(GetParam(), recipe, plan, ++seed);
       }
@@ -106,23 +106,23 @@ std::vector<std::int64_t> class_counts() {
   return counts;
 }
 
-constexpr std::int64_t row_counts[] = {0, 1, 2, 3, 7, 64, 65, 1000};
+constexpr std::int64_t row_counts[]  = {0, 1, 2, 3, 7, 64, 65, 1000};
 constexpr std::int64_t most_elements = 300000;
 
 /// Options drawn at random.
 Recipe random_recipe(SplitMix& random, std::int64_t rows, std::int64_t classes) {
   Recipe recipe;
-  recipe.rows = rows;
-  recipe.classes = classes;
-  recipe.weights = random.one_in(2);
-  recipe.label_smoothing = smoothings[random.below(3)];
-  recipe.ignore = ignores[random.below(3)];
+  recipe.rows                       = rows;
+  recipe.classes                    = classes;
+  recipe.weights                    = random.one_in(2);
+  recipe.label_smoothing            = smoothings[random.below(3)];
+  recipe.ignore                     = ignores[random.below(3)];
   const auto& [reduction, upstream] = reductions_and_upstreams[random.below(9)];
-  recipe.reduction = reduction;
-  recipe.upstream = upstream;
-  recipe.spread = random.one_in(4) ? 60.0 : 5.0;
-  recipe.special_logits = random.one_in(4);
-  recipe.invalid_targets = random.one_in(6);
+  recipe.reduction                  = reduction;
+  recipe.upstream                   = upstream;
+  recipe.spread                     = random.one_in(4) ? 60.0 : 5.0;
+  recipe.special_logits             = random.one_in(4);
+  recipe.invalid_targets            = random.one_in(6);
   return recipe;
 }
 
@@ -136,7 +136,7 @@ std::size_t position_of(const Configuration& configuration) {
 TEST_P(Random, Shapes) {
   SplitMix random(seed_of_shapes);
   std::uint64_t seed = seed_of_shapes;
-  std::size_t turn = position_of(GetParam());
+  std::size_t turn   = position_of(GetParam());
   for (const std::int64_t classes : class_counts()) {
     for (const std::int64_t rows : row_counts) {
       if (rows * classes > most_elements || turn++ % 3 != 0) continue;

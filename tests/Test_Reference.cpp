@@ -26,7 +26,7 @@ TEST(Reference, MatchesPyTorch) {
   ASSERT_EQ(cases.size(), 166u);
   for (const auto& golden : cases) {
     SCOPED_TRACE(golden.name);
-    const Answer answer = solve(golden.problem);
+    const Answer answer    = solve(golden.problem);
     const GoldenCase right = as_this_library_defines(golden);
     EXPECT_TRUE(golden_match(values(answer.loss), right.loss, answer.loss));
     EXPECT_TRUE(golden_match(values(answer.gradient), right.gradient, answer.gradient));
@@ -73,7 +73,7 @@ TEST(Reference, MatchesAnchors) {
 /// The scale of an error is what all tolerances hang on: it must be no larger than the terms that
 /// the formula adds.
 TEST(Reference, ScaleIsOfTheSizeOfTheTerms) {
-  Problem problem = index_problem({{0.0, 1.0, 2.0, -3.0}}, {1});
+  Problem problem     = index_problem({{0.0, 1.0, 2.0, -3.0}}, {1});
   const Answer answer = solve(problem);
   EXPECT_GE(answer.loss[0].scale, answer.loss[0].value);
   EXPECT_LE(answer.loss[0].scale, 4.0 * answer.loss[0].value);

@@ -18,17 +18,17 @@ struct Size {
 };
 
 // One for each way of mapping rows to teams.
-constexpr Size sizes[] = {{500, 7}, {40, 60}, {30, 1000}, {5, 9000}, {1, 70001}};
+constexpr Size sizes[] = {{500, 7}, {40, 60}, {30, 1000}, {3, 9000}, {1, 40001}};
 
 Recipe recipe_of(const Size& size, Reduction reduction) {
   Recipe recipe;
-  recipe.rows = size.rows;
-  recipe.classes = size.classes;
-  recipe.weights = true;
+  recipe.rows            = size.rows;
+  recipe.classes         = size.classes;
+  recipe.weights         = true;
   recipe.label_smoothing = 0.1;
-  recipe.ignore = Ignore::outside;
-  recipe.reduction = reduction;
-  recipe.special_logits = true;
+  recipe.ignore          = Ignore::outside;
+  recipe.reduction       = reduction;
+  recipe.special_logits  = true;
   return recipe;
 }
 
@@ -57,7 +57,7 @@ void for_each_case(const F& f) {
 TEST(Reproducibility, RepeatedRunsGiveTheSameBits) {
   for_each_case([](const Configuration& configuration, const Problem& problem) {
     const Result first = configuration.compute(problem, {});
-    for (int repeat = 0; repeat < 3; ++repeat) {
+    for (int repeat = 0; repeat < 2; ++repeat) {
       expect_same(configuration.compute(problem, {}), first);
     }
   });

@@ -45,11 +45,11 @@ struct Format<bfloat16> {
 template <class T>
 double value_of(std::uint16_t bits) {
   constexpr int fraction_bits = 15 - Format<T>::exponent_bits;
-  constexpr int bias = (1 << (Format<T>::exponent_bits - 1)) - 1;
-  constexpr int special = (1 << Format<T>::exponent_bits) - 1;
-  const double sign = (bits >> 15) != 0 ? -1.0 : 1.0;
-  const int exponent = (bits >> fraction_bits) & special;
-  const int fraction = bits & ((1 << fraction_bits) - 1);
+  constexpr int bias          = (1 << (Format<T>::exponent_bits - 1)) - 1;
+  constexpr int special       = (1 << Format<T>::exponent_bits) - 1;
+  const double sign           = (bits >> 15) != 0 ? -1.0 : 1.0;
+  const int exponent          = (bits >> fraction_bits) & special;
+  const int fraction          = bits & ((1 << fraction_bits) - 1);
   if (exponent == special) {
     return sign * (fraction == 0 ? std::numeric_limits<double>::infinity()
                                  : std::numeric_limits<double>::quiet_NaN());
@@ -66,8 +66,8 @@ bool is_nan(std::uint16_t bits) {
 /// The pattern of the largest finite value; the next one is infinity.
 template <class T>
 constexpr std::uint16_t largest() {
-  return static_cast<std::uint16_t>((((1 << Format<T>::exponent_bits) - 1)
-                                     << (15 - Format<T>::exponent_bits)) - 1);
+  return static_cast<std::uint16_t>(
+      (((1 << Format<T>::exponent_bits) - 1) << (15 - Format<T>::exponent_bits)) - 1);
 }
 
 template <class T>
@@ -82,9 +82,9 @@ void for_all_patterns(const F& f) {
 
 TYPED_TEST(ValueTypes, WidenExactly) {
   for_all_patterns([](std::uint16_t bits) {
-    const double right = value_of<TypeParam>(bits);
-    const auto stored = TypeParam::from_bits(bits);
-    const double from_float = static_cast<double>(static_cast<float>(stored));
+    const double right       = value_of<TypeParam>(bits);
+    const auto stored        = TypeParam::from_bits(bits);
+    const double from_float  = static_cast<double>(static_cast<float>(stored));
     const double from_double = static_cast<double>(stored);
     if (std::isnan(right)) {
       ASSERT_TRUE(std::isnan(from_float) && std::isnan(from_double)) << bits;
@@ -98,8 +98,8 @@ TYPED_TEST(ValueTypes, WidenExactly) {
 
 TYPED_TEST(ValueTypes, ComeBackWithTheirBits) {
   for_all_patterns([](std::uint16_t bits) {
-    const auto stored = TypeParam::from_bits(bits);
-    const std::uint16_t through_float = TypeParam(static_cast<float>(stored)).bits;
+    const auto stored                  = TypeParam::from_bits(bits);
+    const std::uint16_t through_float  = TypeParam(static_cast<float>(stored)).bits;
     const std::uint16_t through_double = TypeParam(static_cast<double>(stored)).bits;
     if (is_nan<TypeParam>(bits)) {
       ASSERT_TRUE(is_nan<TypeParam>(through_float)) << bits;
@@ -117,15 +117,15 @@ TYPED_TEST(ValueTypes, ComeBackWithTheirBits) {
 /// once: by way of float the doubles beside a midpoint would become ties.
 TYPED_TEST(ValueTypes, RoundToNearestTiesToEven) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const double end = std::ldexp(1.0, Format<TypeParam>::exponent_bits == 5 ? 16 : 128);
+  const double end         = std::ldexp(1.0, Format<TypeParam>::exponent_bits == 5 ? 16 : 128);
   for (std::uint16_t bits = 0; bits <= largest<TypeParam>(); ++bits) {
-    const auto next = static_cast<std::uint16_t>(bits + 1);
-    const double low = value_of<TypeParam>(bits);
-    const double high = bits == largest<TypeParam>() ? end : value_of<TypeParam>(next);
-    const double middle = 0.5 * (low + high);
+    const auto next          = static_cast<std::uint16_t>(bits + 1);
+    const double low         = value_of<TypeParam>(bits);
+    const double high        = bits == largest<TypeParam>() ? end : value_of<TypeParam>(next);
+    const double middle      = 0.5 * (low + high);
     const std::uint16_t even = bits % 2 == 0 ? bits : next;
     for (const std::uint16_t sign : {std::uint16_t{0x0000}, std::uint16_t{0x8000}}) {
-      const double s = sign == 0 ? 1.0 : -1.0;
+      const double s       = sign == 0 ? 1.0 : -1.0;
       const auto with_sign = [&](std::uint16_t magnitude) {
         return static_cast<std::uint16_t>(magnitude | sign);
       };
@@ -146,7 +146,9 @@ TYPED_TEST(ValueTypes, RoundToNearestTiesToEven) {
 
 TYPED_TEST(ValueTypes, Extremes) {
   const auto infinity = static_cast<std::uint16_t>(largest<TypeParam>() + 1);
-  const auto negative = [](std::uint16_t bits) { return static_cast<std::uint16_t>(bits | 0x8000); };
+  const auto negative = [](std::uint16_t bits) {
+    return static_cast<std::uint16_t>(bits | 0x8000);
+  };
   EXPECT_EQ(TypeParam(std::numeric_limits<double>::max()).bits, infinity);
   EXPECT_EQ(TypeParam(std::numeric_limits<float>::max()).bits, infinity);
   EXPECT_EQ(TypeParam(-std::numeric_limits<double>::max()).bits, negative(infinity));
@@ -172,11 +174,11 @@ struct ConvertAllPatterns {
   Kokkos::View<const double*, MemorySpace> inputs;
 
   KOKKOS_FUNCTION void operator()(int bits) const {
-    const T stored = T::from_bits(static_cast<std::uint16_t>(bits));
-    widened(bits) = static_cast<float>(stored);
-    through_float(bits) = T(static_cast<float>(stored)).bits;
+    const T stored       = T::from_bits(static_cast<std::uint16_t>(bits));
+    widened(bits)        = static_cast<float>(stored);
+    through_float(bits)  = T(static_cast<float>(stored)).bits;
     through_double(bits) = T(static_cast<double>(stored)).bits;
-    rounded(bits) = T(inputs(bits)).bits;
+    rounded(bits)        = T(inputs(bits)).bits;
   }
 };
 
@@ -186,9 +188,10 @@ std::vector<double> rounding_inputs() {
   std::vector<double> inputs;
   for_all_patterns([&](std::uint16_t bits) {
     const double value = value_of<T>(bits);
-    const double next = value_of<T>(static_cast<std::uint16_t>(bits + 1));
-    const double middle = std::isfinite(value) && std::isfinite(next) ? 0.5 * (value + next) : value;
-    inputs.push_back(bits % 3 == 0 ? middle
+    const double next  = value_of<T>(static_cast<std::uint16_t>(bits + 1));
+    const double middle =
+        std::isfinite(value) && std::isfinite(next) ? 0.5 * (value + next) : value;
+    inputs.push_back(bits % 3 == 0   ? middle
                      : bits % 3 == 1 ? std::nextafter(middle, 0.0)
                                      : std::nextafter(middle, 2.0 * middle));
   });
@@ -211,11 +214,11 @@ void expect_kernel_converts_like_host() {
   Kokkos::parallel_for("KokkosXentTest::convert", Kokkos::RangePolicy<ExecutionSpace>(0, 65536),
                        convert);
   Kokkos::fence("KokkosXentTest::convert");
-  const auto widened = on_host(convert.widened);
-  const auto through_float = on_host(convert.through_float);
+  const auto widened        = on_host(convert.widened);
+  const auto through_float  = on_host(convert.through_float);
   const auto through_double = on_host(convert.through_double);
-  const auto rounded = on_host(convert.rounded);
-  const auto input_values = on_host(inputs.view());
+  const auto rounded        = on_host(convert.rounded);
+  const auto input_values   = on_host(inputs.view());
   for_all_patterns([&](std::uint16_t bits) {
     const double right = value_of<T>(bits);
     if (std::isnan(right)) {
@@ -231,9 +234,7 @@ void expect_kernel_converts_like_host() {
   });
 }
 
-TYPED_TEST(ValueTypes, KernelsConvertLikeTheHost) {
-  expect_kernel_converts_like_host<TypeParam>();
-}
+TYPED_TEST(ValueTypes, KernelsConvertLikeTheHost) { expect_kernel_converts_like_host<TypeParam>(); }
 
 /// A storage type of the user's own: fixed point with 8 fractional bits.
 struct FixedPoint {

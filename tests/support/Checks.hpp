@@ -21,13 +21,12 @@ inline ::testing::AssertionResult statistics_are(const std::vector<RowStatistics
                                                  const std::vector<double>& row_log_sum,
                                                  const Tolerance& tolerance) {
   if (row_max.size() != expected.size() || row_log_sum.size() != expected.size()) {
-    return ::testing::AssertionFailure()
-           << row_max.size() << " and " << row_log_sum.size() << " statistics of "
-           << expected.size() << " rows";
+    return ::testing::AssertionFailure() << row_max.size() << " and " << row_log_sum.size()
+                                         << " statistics of " << expected.size() << " rows";
   }
   for (std::size_t r = 0; r < expected.size(); ++r) {
     const RowStatistics& row = expected[r];
-    const bool has_softmax = !std::isnan(row.log_sum.value);
+    const bool has_softmax   = !std::isnan(row.log_sum.value);
     const bool log_sum_is_right =
         within(row_log_sum[r], row.log_sum.value, tolerance.bound(row.log_sum));
     // Of a row that is read but has no softmax only log d is specified.
@@ -49,14 +48,13 @@ inline void expect_answer(const Configuration& configuration, const Problem& pro
   const Tolerance of_gradient(configuration.gradient, configuration.scalar, problem.classes);
 
   EXPECT_TRUE(all_within(result.loss, answer.loss, of_scalar)) << "loss of forward";
-  EXPECT_TRUE(
-      statistics_are(answer.statistics, result.row_max, result.row_log_sum, of_scalar))
+  EXPECT_TRUE(statistics_are(answer.statistics, result.row_max, result.row_log_sum, of_scalar))
       << "statistics of forward";
   EXPECT_TRUE(all_within(result.gradient, answer.gradient, of_gradient, problem.classes))
       << "gradient of backward";
   EXPECT_TRUE(all_within(result.fused_loss, answer.loss, of_scalar)) << "loss of forward_backward";
-  EXPECT_TRUE(statistics_are(answer.statistics, result.fused_row_max, result.fused_row_log_sum,
-                             of_scalar))
+  EXPECT_TRUE(
+      statistics_are(answer.statistics, result.fused_row_max, result.fused_row_log_sum, of_scalar))
       << "statistics of forward_backward";
   EXPECT_TRUE(
       all_within(result.fused_gradient, answer.fused_gradient, of_gradient, problem.classes))
@@ -91,7 +89,7 @@ inline Problem rounded_to(const Configuration& configuration, Problem problem) {
 
 /// How to hand over the problem's grad_output.
 inline Upstream upstream_of(const Problem& problem) {
-  const auto rows = static_cast<std::size_t>(problem.rows);
+  const auto rows      = static_cast<std::size_t>(problem.rows);
   const bool is_by_row = problem.options.reduction == Reduction::none;
   return is_by_row && problem.grad_output.size() == rows ? Upstream::rank_1 : Upstream::scalar;
 }

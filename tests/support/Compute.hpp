@@ -17,8 +17,8 @@
 
 namespace KokkosXentTest {
 
-using Right = Kokkos::LayoutRight;
-using Left = Kokkos::LayoutLeft;
+using Right   = Kokkos::LayoutRight;
+using Left    = Kokkos::LayoutLeft;
 using Strided = Kokkos::LayoutStride;
 
 /// The types of one combination. Target: std::int32_t or std::int64_t for class indices, a
@@ -27,13 +27,13 @@ template <class ScalarType, class LogitType, class LogitsLayoutType, class Targe
           class GradientType = LogitType, class GradientLayoutType = LogitsLayoutType,
           class TargetLayoutType = LogitsLayoutType>
 struct Types {
-  using Scalar = ScalarType;
-  using Logit = LogitType;
-  using LogitsLayout = LogitsLayoutType;
-  using Target = TargetType;
-  using Gradient = GradientType;
+  using Scalar         = ScalarType;
+  using Logit          = LogitType;
+  using LogitsLayout   = LogitsLayoutType;
+  using Target         = TargetType;
+  using Gradient       = GradientType;
   using GradientLayout = GradientLayoutType;
-  using TargetLayout = TargetLayoutType;
+  using TargetLayout   = TargetLayoutType;
 
   static constexpr bool has_indices = std::is_integral_v<Target>;
   static constexpr bool can_be_in_place =
@@ -50,7 +50,7 @@ template <class T>
 auto make_targets(const Problem& problem, const Plan& plan) {
   if constexpr (T::has_indices) {
     return List<typename T::Target, typename T::TargetLayout>("targets", problem.indices,
-                                                             list_stride<T>());
+                                                              list_stride<T>());
   } else {
     Matrix<typename T::Target, typename T::TargetLayout> targets("targets", plan.placement,
                                                                  problem.rows, problem.classes);
@@ -62,8 +62,8 @@ auto make_targets(const Problem& problem, const Plan& plan) {
 /// The library under test and its operands in device memory, for one problem.
 template <class T>
 class Experiment {
-  using Scalar = typename T::Scalar;
-  using Logits = Matrix<typename T::Logit, typename T::LogitsLayout>;
+  using Scalar    = typename T::Scalar;
+  using Logits    = Matrix<typename T::Logit, typename T::LogitsLayout>;
   using Gradients = Matrix<typename T::Gradient, typename T::GradientLayout>;
 
  public:
@@ -84,18 +84,18 @@ class Experiment {
 
   Result run() {
     Result result;
-    result.loss = forward();
-    result.row_max = values_of(m_cross_entropy.row_max());
+    result.loss        = forward();
+    result.row_max     = values_of(m_cross_entropy.row_max());
     result.row_log_sum = values_of(m_cross_entropy.row_log_sum());
-    result.gradient = backward(result);
+    result.gradient    = backward(result);
     if (!m_plan.in_place) result.second_gradient = backward(result);
     m_logits.assign(m_problem.logits);
     forward_backward(result);
-    result.fused_row_max = values_of(m_cross_entropy.row_max());
+    result.fused_row_max     = values_of(m_cross_entropy.row_max());
     result.fused_row_log_sum = values_of(m_cross_entropy.row_log_sum());
     if (!m_plan.in_place) {
       result.gradient_after_fused = backward(result);
-      result.logits_afterwards = m_logits.values();
+      result.logits_afterwards    = m_logits.values();
     }
     return result;
   }
@@ -135,7 +135,7 @@ class Experiment {
   template <class AnyMatrix>
   static std::vector<double> read(const AnyMatrix& matrix, Result& result) {
     Kokkos::fence("KokkosXentTest::read");
-    const auto values = matrix.values();
+    const auto values        = matrix.values();
     result.padding_is_intact = result.padding_is_intact && matrix.padding_is_intact();
     return values;
   }
@@ -146,9 +146,12 @@ class Experiment {
         m_cross_entropy.backward(m_logits.view(), m_targets.view(), upstream, gradients);
       };
       switch (m_plan.upstream) {
-        case Upstream::scalar: return call(static_cast<Scalar>(m_problem.grad_output.at(0)));
-        case Upstream::rank_0: return call(m_upstream.scalar_view());
-        default: return call(upstream_rows());
+        case Upstream::scalar:
+          return call(static_cast<Scalar>(m_problem.grad_output.at(0)));
+        case Upstream::rank_0:
+          return call(m_upstream.scalar_view());
+        default:
+          return call(upstream_rows());
       }
     });
   }
@@ -164,7 +167,7 @@ class Experiment {
   }
 
   void forward_backward(Result& result) {
-    const auto loss = poisoned_loss();
+    const auto loss       = poisoned_loss();
     result.fused_gradient = into_gradients(result, [&](const auto& gradients) {
       if (has_row_losses()) {
         m_cross_entropy.forward_backward(m_logits.view(), m_targets.view(), loss.view(), gradients);
@@ -173,7 +176,7 @@ class Experiment {
                                          gradients);
       }
     });
-    result.fused_loss = loss.values();
+    result.fused_loss     = loss.values();
   }
 
   const Problem& m_problem;
@@ -211,28 +214,27 @@ std::string layout_name() {
 template <class T>
 Configuration make_configuration() {
   Configuration configuration{};
-  configuration.name = type_name<typename T::Logit>() + layout_name<typename T::LogitsLayout>() +
-                       "_" + type_name<typename T::Target>() +
-                       layout_name<typename T::TargetLayout>() + "_scalar_" +
-                       type_name<typename T::Scalar>() + "_gradient_" +
-                       type_name<typename T::Gradient>() +
-                       layout_name<typename T::GradientLayout>();
-  configuration.logit = precision_of<typename T::Logit>();
-  configuration.scalar = precision_of<typename T::Scalar>();
-  configuration.gradient = precision_of<typename T::Gradient>();
-  configuration.round_logit = rounded_to<typename T::Logit>;
-  configuration.round_scalar = rounded_to<typename T::Scalar>;
+  configuration.name =
+      type_name<typename T::Logit>() + layout_name<typename T::LogitsLayout>() + "_" +
+      type_name<typename T::Target>() + layout_name<typename T::TargetLayout>() + "_scalar_" +
+      type_name<typename T::Scalar>() + "_gradient_" + type_name<typename T::Gradient>() +
+      layout_name<typename T::GradientLayout>();
+  configuration.logit          = precision_of<typename T::Logit>();
+  configuration.scalar         = precision_of<typename T::Scalar>();
+  configuration.gradient       = precision_of<typename T::Gradient>();
+  configuration.round_logit    = rounded_to<typename T::Logit>;
+  configuration.round_scalar   = rounded_to<typename T::Scalar>;
   configuration.round_gradient = rounded_to<typename T::Gradient>;
   if constexpr (T::has_indices) {
     configuration.target_kind = TargetKind::indices;
-    configuration.index_bits = 8 * static_cast<int>(sizeof(typename T::Target));
+    configuration.index_bits  = 8 * static_cast<int>(sizeof(typename T::Target));
   } else {
-    configuration.target_kind = TargetKind::probabilities;
+    configuration.target_kind       = TargetKind::probabilities;
     configuration.round_probability = rounded_to<typename T::Target>;
   }
   configuration.can_be_in_place = T::can_be_in_place;
-  configuration.placements = placements_of<typename T::LogitsLayout>();
-  configuration.compute = compute<T>;
+  configuration.placements      = placements_of<typename T::LogitsLayout>();
+  configuration.compute         = compute<T>;
   return configuration;
 }
 

@@ -19,19 +19,24 @@ enum class Upstream { scalar, rank_0, rank_1, rank_1_strided, rank_1_stride_0 };
 
 inline const char* name_of(Upstream upstream) {
   switch (upstream) {
-    case Upstream::scalar: return "scalar";
-    case Upstream::rank_0: return "rank 0";
-    case Upstream::rank_1: return "rank 1";
-    case Upstream::rank_1_strided: return "rank 1 strided";
-    default: return "rank 1 of stride 0";
+    case Upstream::scalar:
+      return "scalar";
+    case Upstream::rank_0:
+      return "rank 0";
+    case Upstream::rank_1:
+      return "rank 1";
+    case Upstream::rank_1_strided:
+      return "rank 1 strided";
+    default:
+      return "rank 1 of stride 0";
   }
 }
 
 /// How a problem is put to the library at run time.
 struct Plan {
-  Placement placement = Placement::packed;
-  Upstream upstream = Upstream::scalar;
-  bool in_place = false;
+  Placement placement     = Placement::packed;
+  Upstream upstream       = Upstream::scalar;
+  bool in_place           = false;
   std::int64_t spare_rows = 0;  // max_rows beyond the problem's rows
 };
 

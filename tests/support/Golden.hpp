@@ -38,12 +38,12 @@ std::vector<GoldenCase> exact_cases();
 /// b01 of exact_cases.json: three kinds of rows whose loss has a closed form.
 struct ClosedForms {
   std::int64_t classes;
-  double constant_loss;           // x_j = 0
-  double constant_grad_other;     // of every class but the target
-  double ramp_log_sum_exp;        // x_j = -j / 1024
+  double constant_loss;                // x_j = 0
+  double constant_grad_other;          // of every class but the target
+  double ramp_log_sum_exp;             // x_j = -j / 1024
   double ramp_loss_0, ramp_loss_1024;  // targets 0 and 1024
   double ramp_probability_0;
-  double two_level_log_sum_exp;   // x_0 = 8, others 0
+  double two_level_log_sum_exp;  // x_0 = 8, others 0
   double two_level_loss_0;
 };
 

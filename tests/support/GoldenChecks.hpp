@@ -25,7 +25,7 @@ inline GoldenCase as_this_library_defines(GoldenCase golden) {
   if (golden.name == "prob_zero_on_masked") golden.loss[0] = 1.1269280110429727;
   // log(1 + 2 e^-40): a confident row keeps its loss and gradient, which PyTorch rounds to 0.
   if (golden.name == "confident") {
-    golden.loss[0] = 2.0 * std::exp(-40.0);
+    golden.loss[0]     = 2.0 * std::exp(-40.0);
     golden.gradient[0] = -2.0 * std::exp(-40.0);
   }
   return golden;
@@ -38,16 +38,14 @@ inline ::testing::AssertionResult golden_match(const std::vector<double>& actual
                                                const std::vector<double>& golden,
                                                const std::vector<Expected>& reference) {
   if (actual.size() != golden.size() || golden.size() != reference.size()) {
-    return ::testing::AssertionFailure()
-           << actual.size() << " values, golden " << golden.size() << ", reference "
-           << reference.size();
+    return ::testing::AssertionFailure() << actual.size() << " values, golden " << golden.size()
+                                         << ", reference " << reference.size();
   }
   const double u = precision_of<double>().unit_roundoff();
   for (std::size_t i = 0; i < actual.size(); ++i) {
     const double bound = std::max(1e-13 * std::abs(golden[i]), 8.0 * u * reference[i].scale);
     if (!within(actual[i], golden[i], bound)) {
-      return ::testing::AssertionFailure()
-             << describe_mismatch(i, 0, actual[i], golden[i], bound);
+      return ::testing::AssertionFailure() << describe_mismatch(i, 0, actual[i], golden[i], bound);
     }
   }
   return ::testing::AssertionSuccess();

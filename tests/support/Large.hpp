@@ -59,7 +59,7 @@ struct FillUniform {
 
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
     const double unit = unit_uniform(splitmix64(static_cast<std::uint64_t>(i)));
-    data[i] = static_cast<T>(static_cast<float>((2.0 * unit - 1.0) * spread));
+    data[i]           = static_cast<T>(static_cast<float>((2.0 * unit - 1.0) * spread));
   }
 };
 
@@ -129,8 +129,8 @@ struct CountDifferent {
 
 template <class View>
 std::int64_t count_different(const View& a, const View& b) {
-  using Bits = std::conditional_t<sizeof(typename View::value_type) == 2, std::uint16_t,
-                                  std::uint32_t>;
+  using Bits =
+      std::conditional_t<sizeof(typename View::value_type) == 2, std::uint16_t, std::uint32_t>;
   static_assert(sizeof(Bits) == sizeof(typename View::value_type));
   std::int64_t count = 0;
   Kokkos::parallel_reduce("KokkosXentTest::count_different",
@@ -151,8 +151,7 @@ StridedMatrix<const T> expanded(const DeviceList<T>& row, std::int64_t rows) {
 /// The first element of a list, `rows` times.
 template <class T>
 StridedList<const T> repeated(const DeviceList<T>& one, std::int64_t rows) {
-  return StridedList<const T>(one.data(),
-                              Kokkos::LayoutStride(static_cast<std::size_t>(rows), 0));
+  return StridedList<const T>(one.data(), Kokkos::LayoutStride(static_cast<std::size_t>(rows), 0));
 }
 
 template <class T>

@@ -21,13 +21,13 @@ enum class TargetKind { indices, probabilities };
 
 /// One cross-entropy problem in plain numbers: what is computed, not how it lies in memory.
 struct Problem {
-  std::int64_t rows = 0;
+  std::int64_t rows    = 0;
   std::int64_t classes = 0;
   std::vector<double> logits;  // rows x classes, row after row
   TargetKind target_kind = TargetKind::indices;
-  std::vector<std::int64_t> indices;       // rows
-  std::vector<double> probabilities;       // rows x classes, row after row
-  std::vector<double> weights;             // classes; empty: none
+  std::vector<std::int64_t> indices;  // rows
+  std::vector<double> probabilities;  // rows x classes, row after row
+  std::vector<double> weights;        // classes; empty: none
   Options options;
   std::vector<double> grad_output = {1.0};  // one value, or one a row
 
@@ -53,12 +53,11 @@ inline std::vector<double> flatten(Rows rows) {
 
 inline Problem make_problem(Rows logits, TargetKind kind, Options options) {
   Problem problem;
-  problem.rows = static_cast<std::int64_t>(logits.size());
-  problem.classes =
-      logits.size() == 0 ? 0 : static_cast<std::int64_t>(logits.begin()->size());
-  problem.logits = flatten(logits);
+  problem.rows        = static_cast<std::int64_t>(logits.size());
+  problem.classes     = logits.size() == 0 ? 0 : static_cast<std::int64_t>(logits.begin()->size());
+  problem.logits      = flatten(logits);
   problem.target_kind = kind;
-  problem.options = options;
+  problem.options     = options;
   return problem;
 }
 
@@ -71,16 +70,19 @@ inline Problem index_problem(Rows logits, std::vector<std::int64_t> targets,
 
 inline Problem probability_problem(Rows logits, Rows targets,
                                    Options options = {.reduction = Reduction::none}) {
-  Problem problem = make_problem(logits, TargetKind::probabilities, options);
+  Problem problem       = make_problem(logits, TargetKind::probabilities, options);
   problem.probabilities = flatten(targets);
   return problem;
 }
 
 inline const char* name_of(Reduction reduction) {
   switch (reduction) {
-    case Reduction::none: return "none";
-    case Reduction::mean: return "mean";
-    default: return "sum";
+    case Reduction::none:
+      return "none";
+    case Reduction::mean:
+      return "mean";
+    default:
+      return "sum";
   }
 }
 

@@ -30,10 +30,10 @@ struct RowStatistics {
 };
 
 struct Answer {
-  std::vector<Expected> loss;            // one value, or, for Reduction::none, one a row
+  std::vector<Expected> loss;             // one value, or, for Reduction::none, one a row
   std::vector<RowStatistics> statistics;  // one a row
-  std::vector<Expected> gradient;        // rows x classes, for Problem::grad_output
-  std::vector<Expected> fused_gradient;  // the same for the upstream gradient 1
+  std::vector<Expected> gradient;         // rows x classes, for Problem::grad_output
+  std::vector<Expected> fused_gradient;   // the same for the upstream gradient 1
 };
 
 namespace Reference {
@@ -51,15 +51,15 @@ inline RowKind kind_of(const Problem& problem, std::int64_t row) {
 
 /// q
 inline std::vector<Real> target_mass(const Problem& problem, std::int64_t row) {
-  const Real eps = problem.options.label_smoothing;
+  const Real eps   = problem.options.label_smoothing;
   const Real share = eps / static_cast<Real>(problem.classes);
   std::vector<Real> q(static_cast<std::size_t>(problem.classes));
   for (std::int64_t j = 0; j < problem.classes; ++j) {
     const Real w = problem.weight(j);
-    Real& q_j = q[static_cast<std::size_t>(j)];
+    Real& q_j    = q[static_cast<std::size_t>(j)];
     if (problem.target_kind == TargetKind::indices) {
       const bool is_target = j == problem.indices[static_cast<std::size_t>(row)];
-      q_j = (is_target ? (1 - eps) * w : 0) + share * w;
+      q_j                  = (is_target ? (1 - eps) * w : 0) + share * w;
     } else {
       q_j = w * ((1 - eps) * static_cast<Real>(problem.probabilities[problem.at(row, j)]) + share);
     }
@@ -99,8 +99,8 @@ inline Softmax softmax_of(const Problem& problem, std::int64_t row) {
   for (std::int64_t j = 1; j < problem.classes; ++j) {
     if (problem.logit(row, j) > problem.logit(row, top)) top = j;
   }
-  const Real m = problem.logit(row, top);
-  Real others = 0;        // d - 1: a confident row's whole information
+  const Real m      = problem.logit(row, top);
+  Real others       = 0;  // d - 1: a confident row's whole information
   Real others_scale = 0;  // exp(-t) has the relative error 1 + t
   for (std::int64_t j = 0; j < problem.classes; ++j) {
     const Real t = m - problem.logit(row, j);
@@ -120,10 +120,10 @@ inline Expected expected(Real value, Real scale) {
 inline Expected gradient_of(const Softmax& softmax, Real z, Real A, Real A_scale, Real q,
                             bool is_target) {
   if (std::isinf(z)) return expected(-q, std::abs(q));
-  const Real t = softmax.max - z;
-  const Real log_p = -t - softmax.log_d;
-  const Real p = std::exp(log_p);
-  const Real value = p > 0.5L ? A * std::expm1(log_p) + (A - q) : A * p - q;
+  const Real t       = softmax.max - z;
+  const Real log_p   = -t - softmax.log_d;
+  const Real p       = std::exp(log_p);
+  const Real value   = p > 0.5L ? A * std::expm1(log_p) + (A - q) : A * p - q;
   const Real p_scale = p * (t + softmax.log_d_scale);
   if (is_target) return expected(value, A_scale * ((1 - p) + p_scale) + std::abs(A - q));
   return expected(value, A_scale * (p + p_scale) + std::abs(q));
@@ -131,13 +131,16 @@ inline Expected gradient_of(const Softmax& softmax, Real z, Real A, Real A_scale
 
 inline RowAnswer solve_row(const Problem& problem, std::int64_t row) {
   switch (kind_of(problem, row)) {
-    case RowKind::ignored: return constant_row(problem, false, Expected::exactly(0.0));
-    case RowKind::invalid: return constant_row(problem, false, {nan});
-    case RowKind::counts: break;
+    case RowKind::ignored:
+      return constant_row(problem, false, Expected::exactly(0.0));
+    case RowKind::invalid:
+      return constant_row(problem, false, {nan});
+    case RowKind::counts:
+      break;
   }
   if (has_no_softmax(problem, row)) return constant_row(problem, true, {nan});
 
-  const Softmax softmax = softmax_of(problem, row);
+  const Softmax softmax     = softmax_of(problem, row);
   const std::vector<Real> q = target_mass(problem, row);
   Real A = 0, A_scale = 0, loss = 0, loss_scale = 0;
   for (std::int64_t j = 0; j < problem.classes; ++j) {
@@ -185,8 +188,8 @@ inline Expected scaled(const Expected& x, Real factor) {
 
 inline Answer solve(const Problem& problem) {
   using namespace Reference;
-  const bool is_mean = problem.options.reduction == Reduction::mean;
-  const Real D = is_mean ? denominator(problem) : 1;
+  const bool is_mean          = problem.options.reduction == Reduction::mean;
+  const Real D                = is_mean ? denominator(problem) : 1;
   const Real reduction_factor = D == 0 ? static_cast<Real>(nan) : 1 / D;
 
   Answer answer;

@@ -11,7 +11,7 @@ namespace KokkosXentTest {
 
 /// Each test source is compiled once per execution space that Kokkos has.
 using ExecutionSpace = KOKKOSXENT_TEST_EXECUTION_SPACE;
-using MemorySpace = typename ExecutionSpace::memory_space;
+using MemorySpace    = typename ExecutionSpace::memory_space;
 
 inline constexpr bool runs_on_host =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, MemorySpace>::accessible;

@@ -12,8 +12,8 @@ namespace KokkosXentTest {
 /// The splitmix64 generator's value at position i: the same on every machine, and in any order.
 KOKKOS_INLINE_FUNCTION std::uint64_t splitmix64(std::uint64_t i) {
   std::uint64_t z = i + 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  z               = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z               = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return z ^ (z >> 31);
 }
 

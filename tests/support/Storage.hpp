@@ -30,11 +30,16 @@ enum class Placement {
 
 inline const char* name_of(Placement placement) {
   switch (placement) {
-    case Placement::packed: return "packed";
-    case Placement::unaligned: return "unaligned";
-    case Placement::padded: return "padded";
-    case Placement::strided: return "strided";
-    default: return "transposed";
+    case Placement::packed:
+      return "packed";
+    case Placement::unaligned:
+      return "unaligned";
+    case Placement::padded:
+      return "padded";
+    case Placement::strided:
+      return "strided";
+    default:
+      return "transposed";
   }
 }
 
@@ -84,7 +89,7 @@ class Buffer {
  private:
   std::int64_t m_offset;
   DeviceView m_device;
-  typename DeviceView::HostMirror m_host;
+  typename DeviceView::host_mirror_type m_host;
 };
 
 struct Strides {
@@ -96,10 +101,14 @@ Strides strides_of(Placement placement, std::int64_t rows, std::int64_t columns)
   if constexpr (std::is_same_v<Layout, Kokkos::LayoutRight>) return {columns, 1};
   if constexpr (std::is_same_v<Layout, Kokkos::LayoutLeft>) return {1, rows};
   switch (placement) {
-    case Placement::padded: return {columns + 3, 1};
-    case Placement::strided: return {3 * columns, 3};
-    case Placement::transposed: return {1, rows + 3};
-    default: return {columns, 1};
+    case Placement::padded:
+      return {columns + 3, 1};
+    case Placement::strided:
+      return {3 * columns, 3};
+    case Placement::transposed:
+      return {1, rows + 3};
+    default:
+      return {columns, 1};
   }
 }
 
@@ -119,7 +128,7 @@ class Matrix {
                      : (rows - 1) * m_strides.row + (columns - 1) * m_strides.column + 1) {}
 
   View view() const {
-    const auto rows = static_cast<std::size_t>(m_rows);
+    const auto rows    = static_cast<std::size_t>(m_rows);
     const auto columns = static_cast<std::size_t>(m_columns);
     if constexpr (std::is_same_v<Layout, Kokkos::LayoutStride>) {
       return View(m_buffer.data(),
@@ -236,7 +245,7 @@ std::vector<double> values_of(const View& view) {
   Kokkos::fence("KokkosXentTest::values_of");
   using T = typename View::non_const_value_type;
   Kokkos::View<T**, Kokkos::LayoutRight, MemorySpace> packed("KokkosXentTest::packed",
-                                                            view.extent(0), view.extent(1));
+                                                             view.extent(0), view.extent(1));
   if constexpr (View::rank() == 0) {
     Kokkos::deep_copy(Kokkos::subview(packed, 0, 0), view);
   } else if constexpr (View::rank() == 1) {

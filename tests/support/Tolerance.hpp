@@ -20,7 +20,7 @@ namespace KokkosXentTest {
 struct Expected {
   double value = 0.0;
   double scale = 0.0;  // first-order error of the formula for a relative error 1 of each operation
-  bool exact = false;  // no rounding at all is allowed
+  bool exact   = false;  // no rounding at all is allowed
 
   static Expected exactly(double value) { return {value, 0.0, true}; }
 };
@@ -37,8 +37,8 @@ struct Expected {
 /// - log d = log1p(d - 1) has the error of d - 1 times 1 / d, and u log d of its own;
 /// - loss and gradient are sums of products of the above, at most ten operations each.
 /// The sum of all these terms, each with the relative error 1, is Expected::scale (Reference.hpp
-/// forms it beside each value), so the error is at most (c + lambda sqrt(V)) u scale. c = 16 leaves
-/// room for an exp of 4 ulp and a dozen roundings; lambda = 2.
+/// forms it beside each value), so the error is at most (c + lambda sqrt(V)) u scale. c = 10: four
+/// for an exp of 2 ulp, six for the roundings; lambda = 2.
 /// - storing a gradient in a narrower type adds one rounding of that type, or half its smallest
 ///   subnormal number;
 /// - what is below Scalar's normal numbers may be flushed to zero: an absolute error of the
@@ -46,8 +46,7 @@ struct Expected {
 class Tolerance {
  public:
   Tolerance(const Precision& stored, const Precision& scalar, std::int64_t classes)
-      : m_relative((16.0 + 2.0 * std::sqrt(static_cast<double>(classes))) *
-                   scalar.unit_roundoff()),
+      : m_relative((10.0 + 2.0 * std::sqrt(static_cast<double>(classes))) * scalar.unit_roundoff()),
         m_storage(stored.digits < scalar.digits ? stored.unit_roundoff() : 0.0),
         m_absolute(64.0 * scalar.smallest_normal() + 0.5 * stored.smallest_subnormal()) {}
 
@@ -94,8 +93,7 @@ inline std::string describe_mismatch(std::size_t i, std::int64_t columns, double
 /// columns: of a matrix, for the text; 0 for a list.
 inline ::testing::AssertionResult all_within(const std::vector<double>& actual,
                                              const std::vector<Expected>& expected,
-                                             const Tolerance& tolerance,
-                                             std::int64_t columns = 0) {
+                                             const Tolerance& tolerance, std::int64_t columns = 0) {
   if (actual.size() != expected.size()) {
     return ::testing::AssertionFailure()
            << actual.size() << " values where " << expected.size() << " are expected";

@@ -35,9 +35,10 @@ class KokkosXent(CMakePackage):
     requires("^kokkos+cuda_lambda", when="+perf ^kokkos@:4+cuda")
 
     depends_on("googletest@1.12:", when="+tests")
-    depends_on("nlohmann-json@3.11:", when="+tests")
     depends_on("python@3.9:", type="build", when="+tests")
     depends_on("benchmark@1.7:", when="+perf")
+    depends_on("nlohmann-json@3.10:", when="+tests")
+    depends_on("nlohmann-json@3.10:", when="+perf")
 
     # The compiler is left to Kokkos, whose CMake package sends device code to nvcc by itself.
     def cmake_args(self):
