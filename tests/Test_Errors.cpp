@@ -248,7 +248,7 @@ TEST(Errors, BackwardNeedsAForwardPass) {
     none.backward(of.logits, of.targets, 1.0f, of.gradient);
   };
   expect_parts(text_of<std::logic_error>([&] { backward(arguments); }),
-               {"CrossEntropy::backward", "forward"});
+               {"CrossEntropy::backward", "no forward"});
   arguments.expect_outputs_untouched();
 
   none.forward(arguments.logits, arguments.targets, arguments.losses);
