@@ -30,10 +30,11 @@
   static_assert(Impl::KnownValueType<Impl::value_type_of<V>>,                                   \
                 KOKKOSXENT_ARGUMENT(function, argument,                                         \
                                     "have a value type known to KokkosXent::ValueTypeTraits")); \
-  static_assert(Impl::fits_scalar<Impl::value_type_of<V>, Scalar>(),                            \
-                KOKKOSXENT_ARGUMENT(function, argument,                                         \
-                                    "have a value type whose arithmetic type fits Scalar "      \
-                                    "(double logits need Scalar = double)"));                   \
+  static_assert(                                                                                \
+      std::is_same_v<Scalar, double> || !Impl::computes_in_double<Impl::value_type_of<V>>(),    \
+      KOKKOSXENT_ARGUMENT(function, argument,                                                   \
+                          "have a value type whose arithmetic type fits Scalar "                \
+                          "(double logits need Scalar = double)"));                             \
   static_assert(Impl::is_accessible<V, ExecutionSpace>(),                                       \
                 KOKKOSXENT_ARGUMENT(function, argument, "be accessible from the execution space"))
 #define KOKKOSXENT_ASSERT_TARGETS(function, V)                                                   \
@@ -46,7 +47,7 @@
   static_assert(                                                                                 \
       Impl::rank_of<V>() != 1 || Impl::is_index_type<Impl::value_type_of<V>>,                    \
       KOKKOSXENT_ARGUMENT(function, "targets of rank 1", "have value type int32_t or int64_t")); \
-  static_assert(Impl::rank_of<V>() != 2 || Impl::fits_scalar<Impl::value_type_of<V>, double>(),  \
+  static_assert(Impl::rank_of<V>() != 2 || Impl::KnownValueType<Impl::value_type_of<V>>,         \
                 KOKKOSXENT_ARGUMENT(function, "targets of rank 2",                               \
                                     "have a floating value type known to "                       \
                                     "KokkosXent::ValueTypeTraits"));                             \
@@ -79,17 +80,18 @@ namespace KokkosXent {
 ///     row loss      = sum_j q_j ((m - z_j) + log d)
 ///     d loss/d z_j  = (sum q) exp((z_j - m) - log d) - q_j
 ///
-/// Semantics are those of PyTorch's torch.nn.functional.cross_entropy, except: logits of ignored
-/// rows are not read; a class without target mass contributes 0 also where its logit is -inf; an
-/// invalid class index turns its own row's loss and gradient to NaN instead of raising an error
-/// (check_targets() raises one).
+/// Semantics are those of PyTorch's torch.nn.functional.cross_entropy, except: what the
+/// logits of ignored rows hold changes nothing; a class without target mass contributes 0 also
+/// where its logit is -inf; an invalid class index turns its own row's loss and gradient to NaN
+/// instead of raising an error (check_targets() raises one).
 ///
 /// Between forward() and backward() live two Scalars a row and a constant. Every kernel runs on
 /// the given execution space instance; nothing fences, and nothing is allocated after
 /// construction, so a host reader of any result fences the instance first. Results are bitwise
-/// the same for the same inputs, build and execution space.
+/// the same for the same inputs, build, execution space and concurrency.
 ///
-/// An object serves one call at a time; it can be moved, not copied.
+/// An object serves one call at a time; it can be moved, not copied. A moved-from object can only
+/// be assigned to or destroyed.
 ///
 /// \tparam ExecutionSpace  where the kernels run
 /// \tparam Scalar          float or double: arithmetic, losses and saved statistics
@@ -175,8 +177,8 @@ class CrossEntropy {
     });
   }
 
-  /// Gradient of the loss of the last forward() or forward_backward() with the same logits and
-  /// targets, times grad_output. Leaves the saved statistics as they are.
+  /// Gradient of the loss of the last forward() or forward_backward() with the same logits,
+  /// targets and class weights, times grad_output. Leaves the saved statistics as they are.
   ///
   /// \param grad_output  Scalar or rank-0 View; for none also (rows), any stride, 0 included
   /// \param grad_logits  (rows, classes), any layout and value type; may be the logits themselves
@@ -241,8 +243,8 @@ class CrossEntropy {
     });
   }
 
-  /// m = max z of the rows of the last forward pass. NaN where the row's logits were not read
-  /// (ignored or invalid target).
+  /// m = max z of the rows of the last forward pass. NaN where the row has an ignored or
+  /// invalid target.
   statistics_view row_max() const { return saved_rows(m_row_max); }
   /// log d = log sum exp(z - m) of the rows of the last forward pass: log-sum-exp is
   /// row_max + row_log_sum. NaN where row_max is, and where the row holds a NaN or has no finite
@@ -457,7 +459,7 @@ auto cross_entropy(const ExecutionSpace& exec, const Logits& logits, const Targe
                 "KokkosXent::cross_entropy: logits must be a Kokkos::View of rank 2 (rows, "
                 "classes)");
   using Scalar =
-      std::conditional_t<std::is_same_v<Impl::value_type_of<Logits>, double>, double, float>;
+      std::conditional_t<Impl::computes_in_double<Impl::value_type_of<Logits>>(), double, float>;
   if (options.reduction == Reduction::none)
     throw std::invalid_argument(
         "KokkosXent::cross_entropy: reduction must be mean or sum; CrossEntropy gives row losses");

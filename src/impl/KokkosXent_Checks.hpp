@@ -50,10 +50,10 @@ constexpr bool is_const() {
   return false;
 }
 
-/// Whether values of type T can be computed in Scalar.
-template <class T, class Scalar>
-constexpr bool fits_scalar() {
-  if constexpr (KnownValueType<T>) return sizeof(arithmetic_type_t<T>) <= sizeof(Scalar);
+/// Whether values of type T are computed in double.
+template <class T>
+constexpr bool computes_in_double() {
+  if constexpr (KnownValueType<T>) return std::is_same_v<arithmetic_type_t<T>, double>;
   return false;
 }
 
@@ -85,7 +85,7 @@ auto as_matrix(const V& view) {
                                         static_cast<std::int64_t>(view.stride(1))};
 }
 
-/// Which bytes a rank-2 operand occupies.
+/// Which bytes an operand of rank 2, or 1 (one class a row), occupies.
 struct Footprint {
   std::uintptr_t begin;
   std::uintptr_t end;
@@ -136,10 +136,14 @@ Footprint footprint_of(const V& view) {
   print.begin        = reinterpret_cast<std::uintptr_t>(view.data());
   print.value_size   = sizeof(typename V::value_type);
   print.rows         = extent_of(view, 0);
-  print.classes      = extent_of(view, 1);
+  print.classes      = 1;
   print.row_stride   = static_cast<std::int64_t>(view.stride(0));
-  print.class_stride = static_cast<std::int64_t>(view.stride(1));
+  print.class_stride = 1;
   print.end          = print.begin;
+  if constexpr (V::rank() == 2) {
+    print.classes      = extent_of(view, 1);
+    print.class_stride = static_cast<std::int64_t>(view.stride(1));
+  }
   if (!print.empty())
     print.end += static_cast<std::uintptr_t>(
         ((print.rows - 1) * print.row_stride + (print.classes - 1) * print.class_stride + 1) *
@@ -159,12 +163,13 @@ void check_overlap(const std::string& function, const Logits& logits, const Targ
                                 std::to_string(output.row_stride) + ", " +
                                 std::to_string(output.class_stride));
   const Footprint input = footprint_of(logits);
-  if (!output.is_same_as(input) && output.overlaps(input))
+  const bool same_type =
+      std::is_same_v<typename Logits::non_const_value_type, typename Gradient::value_type>;
+  if (!(same_type && output.is_same_as(input)) && output.overlaps(input))
     throw std::invalid_argument(
         function + ": grad_logits must be the same View as logits, or not " + "overlap it");
-  if constexpr (Targets::rank() == 2)
-    if (output.overlaps(footprint_of(targets)))
-      throw std::invalid_argument(function + ": grad_logits must not overlap targets");
+  if (output.overlaps(footprint_of(targets)))
+    throw std::invalid_argument(function + ": grad_logits must not overlap targets");
 }
 
 }  // namespace KokkosXent::Impl

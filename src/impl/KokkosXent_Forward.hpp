@@ -142,8 +142,9 @@ KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> forward_row(
     const Problem& problem, const Group& group, std::int64_t row,
     const RowTarget<typename Problem::Scalar>& target) {
   if (target.kind != RowKind::counts) return unread_row<typename Problem::Scalar>(target.kind);
-  const auto z_target = problem.target_logit(row, target);
-  const auto state    = sweep_row(problem, group, row, 0, problem.classes);
+  const auto z_target =
+      group.read_before_merge([&]() { return problem.target_logit(row, target); });
+  const auto state = sweep_row(problem, group, row, 0, problem.classes);
   return finish_row(problem, target, state, z_target);
 }
 

@@ -57,6 +57,11 @@ class TeamGroup {
           [&](int thread, Scalar& partial) { partial += f(thread); }, sum);
     return sum;
   }
+  /// f(), which reads what the group's threads may write over after the next merge.
+  template <class F>
+  KOKKOS_FUNCTION auto read_before_merge(const F& f) const {
+    return f();  // a merge of a team has barriers
+  }
   /// Calls f in one thread.
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {
@@ -103,6 +108,14 @@ class VectorGroup {
         Kokkos::ThreadVectorRange(m_team, m_vector_length),
         [&](int lane, Scalar& partial) { partial += f(lane); }, sum);
     return sum;
+  }
+  /// One lane reads and hands the value on: merges of vector lanes do not order memory.
+  template <class F>
+  KOKKOS_FUNCTION auto read_before_merge(const F& f) const {
+    decltype(f()) value{};
+    Kokkos::single(
+        Kokkos::PerThread(m_team), [&](decltype(f())& read) { read = f(); }, value);
+    return value;
   }
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {

@@ -67,14 +67,15 @@ struct Chunk {
   }
 };
 
+/// The alignment of a load of Width values at once: up to 16 bytes. Types of odd sizes are copied.
 template <class T, int Width>
-inline constexpr std::size_t pack_alignment = Width == 1
-                                                  ? alignof(T)
-                                                  : (sizeof(T) * Width < 16 ? sizeof(T) * Width
-                                                                            : 16);
+constexpr std::size_t pack_alignment() {
+  if (Width == 1 || (sizeof(T) & (sizeof(T) - 1)) != 0) return alignof(T);
+  return sizeof(T) * Width < 16 ? sizeof(T) * Width : 16;
+}
 
 template <class T, int Width>
-struct alignas(pack_alignment<T, Width>) Pack {
+struct alignas(pack_alignment<T, Width>()) Pack {
   T values[Width];
 };
 

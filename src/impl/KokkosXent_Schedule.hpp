@@ -23,6 +23,7 @@ enum class Mapping {
 struct Tuning {
   // Devices
   static constexpr int tile_rows              = 32;     // adjacent rows a tile: one warp's width
+  static constexpr int tile_min_rows          = 8;      // fewer rows: their classes are strided
   static constexpr int tile_slices            = 8;      // threads that share a row of a tile
   static constexpr int tile_slices_few        = 32;     // the same where there are few tiles
   static constexpr int short_row_bytes        = 2048;   // rows up to this: rows_per_team
@@ -124,7 +125,8 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
     return Schedule{mapping, static_cast<int>(std::min(items, most_teams)), 1, 1, 1, shape.classes};
   };
   const std::int64_t tiles = (shape.rows + shape.lanes - 1) / shape.lanes;
-  if (shape.rows_are_adjacent()) return whole_rows(Mapping::columns, tiles);
+  if (shape.rows_are_adjacent() && shape.rows >= shape.lanes)
+    return whole_rows(Mapping::columns, tiles);
   if (shape.classes < Tuning::host_short_row && shape.rows >= shape.lanes)
     return whole_rows(Mapping::rows_per_team, tiles);
   if (shape.rows < threads && shape.classes >= Tuning::host_split_min_classes)
@@ -137,7 +139,7 @@ inline Schedule device_schedule(const Shape& shape, std::int64_t threads, std::i
     return Schedule{mapping,      static_cast<int>(std::min(items, most_teams)), team, vector, 1,
                     shape.classes};
   };
-  if (shape.rows_are_adjacent()) {
+  if (shape.rows_are_adjacent() && shape.rows >= Tuning::tile_min_rows) {
     const std::int64_t tiles = (shape.rows + Tuning::tile_rows - 1) / Tuning::tile_rows;
     const bool few           = tiles * Tuning::tile_rows * Tuning::tile_slices * 4 < threads;
     const int slices         = few ? Tuning::tile_slices_few : Tuning::tile_slices;

@@ -8,6 +8,11 @@
 
 #include <Kokkos_Core.hpp>
 
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error \
+    "KokkosXent computes with NaN and infinities: compile without -ffast-math, -ffinite-math-only"
+#endif
+
 namespace KokkosXent::Impl {
 
 template <class Scalar>

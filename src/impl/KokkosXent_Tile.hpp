@@ -95,23 +95,29 @@ struct TileTargets {
   }
 };
 
-/// values[d * lanes + l] = element (first_row + l, cls + d); fill for rows that do not exist.
+/// values[d * lanes + l] = element (first_row + l, cls + d); anything for rows that do not exist.
 template <int Lanes, class T, class Scalar, int Size>
 KOKKOS_INLINE_FUNCTION void load_block(const Matrix<const T>& matrix, std::int64_t first_row,
                                        int row_count, std::int64_t cls, Scalar (&values)[Size],
                                        Scalar fill) {
-  const T* block = &matrix(first_row, cls);
-  if (row_count < Lanes) {
-    unrolled<Size>([&](int e) {
-      const int l = e % Lanes;
-      values[e] = l < row_count ? load_value<Scalar>(matrix(first_row + l, cls + e / Lanes)) : fill;
+  if (row_count == 0) {
+    for (auto& value : values) value = fill;
+  } else if (row_count < Lanes) {
+    // Lanes without a row of their own repeat the last one, without a branch; nobody uses them.
+    unrolled<Size / Lanes>([&](int d) {
+      for (int l = 0; l < Lanes; ++l) {
+        const int existing    = l < row_count ? l : row_count - 1;
+        values[d * Lanes + l] = load_value<Scalar>(matrix(first_row + existing, cls + d));
+      }
     });
   } else if (matrix.row_stride == 1) {
+    const T* block = &matrix(first_row, cls);
     unrolled<Size / Lanes>([&](int d) {
       for (int l = 0; l < Lanes; ++l)
         values[d * Lanes + l] = load_value<Scalar>(block[d * matrix.class_stride + l]);
     });
   } else {
+    const T* block = &matrix(first_row, cls);
     for (int l = 0; l < Lanes; ++l)
       unrolled<Size / Lanes>([&](int d) {
         values[d * Lanes + l] =
@@ -153,8 +159,7 @@ struct TileStates {
 template <class Problem, class Member>
 class TileTeam {
  public:
-  using Scalar = typename Problem::Scalar;
-  using State  = typename Problem::State;
+  using State = typename Problem::State;
 
   KOKKOS_FUNCTION explicit TileTeam(const Member& team) : m_team(team) {
     if constexpr (!Problem::on_host)
