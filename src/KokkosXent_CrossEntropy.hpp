@@ -120,7 +120,10 @@ class CrossEntropy {
         m_row_log_sum(allocate("KokkosXent::row_log_sum"), rows_extent()),
         m_constants(allocate("KokkosXent::constants"), constants_count),
         m_partial_totals(allocate("KokkosXent::partial_totals"), league_extent()),
-        m_partial_states(allocate("KokkosXent::partial_states"), league_extent()) {}
+        m_partial_states(allocate("KokkosXent::partial_states"), league_extent()),
+        m_meetings(allocate_zero("KokkosXent::meetings"), league_extent()),
+        m_finished(allocate_zero("KokkosXent::finished_teams")),
+        m_next_ticket(allocate_zero("KokkosXent::next_ticket")) {}
 
   CrossEntropy(const CrossEntropy&)            = delete;
   CrossEntropy& operator=(const CrossEntropy&) = delete;
@@ -148,9 +151,10 @@ class CrossEntropy {
           Impl::extents_text(weights) + ", classes: " + std::to_string(m_num_classes));
     m_weights_owner = weights;
     m_weights       = {weights.data(), static_cast<std::int64_t>(weights.stride(0)), weight_sum()};
-    Impl::launch(m_exec, "KokkosXent::class_weight_sum", Impl::one_team_schedule(m_exec),
-                 Impl::SumClassWeights<Scalar>{m_weights.data, m_weights.stride, m_num_classes,
-                                               weight_sum()});
+    Impl::launch<Impl::Tuning::small_team>(
+        m_exec, "KokkosXent::class_weight_sum", Impl::small_schedule(m_exec, 1, 1),
+        Impl::SumClassWeights<Scalar>{m_weights.data, m_weights.stride, m_num_classes,
+                                      weight_sum()});
   }
 
   /// Losses of the rows, and the row statistics that backward() needs.
@@ -172,8 +176,9 @@ class CrossEntropy {
 
     m_rows = Impl::extent_of(logits, 0);
     with_problem(logits, targets, [&](const auto& problem) {
-      Impl::run_forward(m_exec, problem, forward_results(loss),
-                        reduced_results(loss, denominator()), workspace());
+      const auto schedule = Impl::schedule_of(m_exec, problem, Impl::Pass::forward, no_gradient(logits));
+      Impl::run_forward(m_exec, "forward", schedule, problem, forward_results(loss, denominator()),
+                        workspace());
     });
   }
 
@@ -211,8 +216,10 @@ class CrossEntropy {
     check_saved_rows(function, Impl::extent_of(logits, 0));
 
     with_problem(logits, targets, [&](const auto& problem) {
-      Impl::run_backward(m_exec, "backward", problem,
-                         gradient_task(problem, grad_logits, gradient_scale(grad_output)),
+      const auto task = gradient_task(problem, grad_logits, gradient_scale(grad_output));
+      const auto schedule =
+          Impl::schedule_of(m_exec, problem, Impl::Pass::backward, &task.gradient);
+      Impl::run_backward(m_exec, "backward", schedule, problem, task,
                          {m_row_max.data(), m_row_log_sum.data()});
     });
   }
@@ -235,11 +242,12 @@ class CrossEntropy {
 
     m_rows = Impl::extent_of(logits, 0);
     with_problem(logits, targets, [&](const auto& problem) {
-      if (m_options.reduction == Reduction::mean)
-        Impl::sum_denominators(m_exec, problem, workspace(), denominator());
-      Impl::run_forward_backward(
-          m_exec, problem, forward_results(loss), reduced_results(loss, nullptr),
-          gradient_task(problem, grad_logits, gradient_scale(Scalar(1))), workspace());
+      const auto task = gradient_task(problem, grad_logits, gradient_scale(Scalar(1)));
+      const auto schedule =
+          Impl::schedule_of(m_exec, problem, Impl::Pass::forward_backward, &task.gradient);
+      Impl::run_forward_backward(m_exec, schedule, problem, forward_results(loss, nullptr), task,
+                                 m_options.reduction == Reduction::mean ? denominator() : nullptr,
+                                 workspace());
     });
   }
 
@@ -257,11 +265,12 @@ class CrossEntropy {
     return (m_row_max.size() + m_row_log_sum.size()) * sizeof(Scalar) +
            m_constants.size() * sizeof(double);
   }
-  /// Bytes of scratch that is used within a call and holds nothing between calls. They depend on
-  /// the execution space's concurrency, not on rows or classes.
+  /// Bytes of scratch that is used within a call and holds nothing but zeros between calls. They
+  /// depend on the execution space's concurrency, not on rows or classes.
   std::size_t workspace_bytes() const {
     return m_partial_totals.size() * sizeof(Impl::RowTotals) +
-           m_partial_states.size() * sizeof(Impl::SoftmaxState<Scalar, true>);
+           m_partial_states.size() * sizeof(Impl::SoftmaxState<Scalar, true>) +
+           m_meetings.size() * sizeof(Impl::Meeting<Scalar>) + sizeof(int) + sizeof(std::int64_t);
   }
 
  private:
@@ -280,6 +289,9 @@ class CrossEntropy {
   auto allocate(const char* label) const {
     return Kokkos::view_alloc(std::string(label), m_exec, Kokkos::WithoutInitializing);
   }
+  auto allocate_zero(const char* label) const {
+    return Kokkos::view_alloc(std::string(label), m_exec);
+  }
   std::size_t rows_extent() const { return static_cast<std::size_t>(m_max_rows); }
   std::size_t league_extent() const { return static_cast<std::size_t>(Impl::max_league(m_exec)); }
 
@@ -287,7 +299,12 @@ class CrossEntropy {
   double* weight_sum() const { return m_constants.data() + 1; }
 
   Impl::Workspace<Scalar> workspace() const {
-    return {m_partial_totals.data(), m_partial_states.data()};
+    return {static_cast<int>(m_partial_totals.size()),
+            m_partial_totals.data(),
+            m_partial_states.data(),
+            m_meetings.data(),
+            m_finished.data(),
+            m_next_ticket.data()};
   }
 
   statistics_view saved_rows(const Kokkos::View<Scalar*, memory_space>& all) const {
@@ -391,23 +408,23 @@ class CrossEntropy {
     }
   }
 
+  /// denominator: where the mean's D goes; null: it is there already.
   template <class Loss>
-  Impl::ForwardResults<Scalar> forward_results(const Loss& loss) const {
-    Impl::ForwardResults<Scalar> results{m_row_max.data(), m_row_log_sum.data(), nullptr, 0,
-                                         m_partial_totals.data()};
+  Impl::ForwardResults<Scalar> forward_results(const Loss& loss, double* denominator) const {
+    Impl::ForwardResults<Scalar> results{
+        m_row_max.data(),
+        m_row_log_sum.data(),
+        nullptr,
+        0,
+        {m_partial_totals.data(), m_finished.data(), {m_options.reduction, nullptr, nullptr}}};
     if constexpr (Loss::rank() == 1) {
       results.losses      = loss.data();
       results.loss_stride = static_cast<std::int64_t>(loss.stride(0));
-      results.partials    = nullptr;
+    } else {
+      results.reduction.results.loss        = loss.data();
+      results.reduction.results.denominator = denominator;
     }
     return results;
-  }
-  template <class Loss>
-  Impl::ReducedResults<Scalar> reduced_results(const Loss& loss, double* denominator) const {
-    if constexpr (Loss::rank() == 1)
-      return {m_options.reduction, nullptr, nullptr};
-    else
-      return {m_options.reduction, loss.data(), denominator};
   }
 
   template <class GradOutput>
@@ -430,6 +447,11 @@ class CrossEntropy {
         Impl::as_matrix(grad_logits), scale};
   }
 
+  template <class Logits>
+  static const Impl::Matrix<typename Logits::non_const_value_type>* no_gradient(const Logits&) {
+    return nullptr;
+  }
+
   ExecutionSpace m_exec;
   std::int64_t m_max_rows;
   std::int64_t m_num_classes;
@@ -441,6 +463,9 @@ class CrossEntropy {
   Kokkos::View<double*, memory_space> m_constants;  // the mean's D; sum of class weights
   Kokkos::View<Impl::RowTotals*, memory_space> m_partial_totals;
   Kokkos::View<Impl::SoftmaxState<Scalar, true>*, memory_space> m_partial_states;
+  Kokkos::View<Impl::Meeting<Scalar>*, memory_space> m_meetings;
+  Kokkos::View<int, memory_space> m_finished;
+  Kokkos::View<std::int64_t, memory_space> m_next_ticket;
 
   Impl::ClassWeights<Scalar> m_weights{nullptr, 0, nullptr};
   std::any m_weights_owner;  // keeps the View of any type alive

@@ -12,6 +12,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace KokkosXent::Impl {
 
@@ -49,39 +50,12 @@ KOKKOS_INLINE_FUNCTION Scalar uncounted_gradient(RowKind kind) {
   return kind == RowKind::ignored ? Scalar(0) : nan_v<Scalar>;
 }
 
-/// values[e] of the chunk's element that is class cls, which the chunk may hold.
-template <class Chunk, class Scalar, int Size>
-KOKKOS_INLINE_FUNCTION Scalar value_of_class(const Chunk& chunk, std::int64_t cls,
-                                             const Scalar (&values)[Size]) {
-  Scalar value = 0;
-  unrolled<Size>([&](int e) { value = chunk.class_of(e) == cls ? values[e] : value; });
-  return value;
-}
-
-/// Gradient values of one chunk of a row. target: the class of the spike.
-template <class Scalar, class Chunk, int Size>
-KOKKOS_INLINE_FUNCTION void chunk_gradient(const RowGradient<Scalar>& gradient, const Chunk& chunk,
-                                           std::int64_t target, const Scalar (&z)[Size],
-                                           Scalar (&values)[Size]) {
-  const bool has_spike = chunk.may_hold(target);
-  Scalar at_spike      = 0;
-  if (has_spike) at_spike = gradient.at_spike(value_of_class(chunk, target, z), 0);
-  unrolled<Size>([&](int e) { values[e] = gradient.plain(z[e]); });
-  if (has_spike)
-    unrolled<Size>([&](int e) { values[e] = chunk.class_of(e) == target ? at_spike : values[e]; });
-}
-
-/// The same with background mass b.
-template <class Scalar, class Chunk, int Size>
-KOKKOS_INLINE_FUNCTION void chunk_gradient(const RowGradient<Scalar>& gradient, const Chunk& chunk,
-                                           std::int64_t target, const Scalar (&z)[Size],
-                                           const Scalar (&b)[Size], Scalar (&values)[Size]) {
-  const bool has_spike = chunk.may_hold(target);
-  bool any_dominant    = false;
-  Scalar at_spike      = 0;
-  if (has_spike)
-    at_spike =
-        gradient.at_spike(value_of_class(chunk, target, z), value_of_class(chunk, target, b));
+/// Gradient values of classes without a spike and with background mass b.
+template <class Scalar, int Size>
+KOKKOS_INLINE_FUNCTION void background_gradient(const RowGradient<Scalar>& gradient,
+                                                const Scalar (&z)[Size], const Scalar (&b)[Size],
+                                                Scalar (&values)[Size]) {
+  bool any_dominant = false;
   unrolled<Size>([&](int e) { any_dominant |= gradient.is_dominant(z[e]); });
   if (any_dominant)
     unrolled<Size>([&](int e) {
@@ -90,8 +64,6 @@ KOKKOS_INLINE_FUNCTION void chunk_gradient(const RowGradient<Scalar>& gradient, 
     });
   else
     unrolled<Size>([&](int e) { values[e] = gradient.with_background(z[e], b[e]); });
-  if (has_spike)
-    unrolled<Size>([&](int e) { values[e] = chunk.class_of(e) == target ? at_spike : values[e]; });
 }
 
 /// sum b_j of a row, by the threads of a group.
@@ -107,19 +79,17 @@ KOKKOS_INLINE_FUNCTION typename Problem::Scalar sum_background(const Problem& pr
   } else if constexpr (Targets::background_total_known) {
     return problem.targets.background_total();
   } else {
-    return group.template sum<Scalar>([&](int thread) {
-      const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row, 0);
-      LaneSums<Scalar, RowWalk::lanes> sums;
-      RowWalk::classes(thread, group.threads(), 0, problem.classes, 0, background.packed(),
-                       [&](auto chunk) {
-                         Scalar b[chunk.size];
-                         background.load(chunk, b);
-                         sums.add_chunk(b);
-                       });
-      Scalar sum = 0;
-      for (int l = 0; l < RowWalk::lanes; ++l) sum += sums[l];
-      return sum;
-    });
+    const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row, 0);
+    LaneSums<Scalar, RowWalk::lanes> sums;
+    RowWalk::classes(group.thread(), group.threads(), 0, problem.classes, 0, background.packed(),
+                     [&](auto chunk) {
+                       Scalar b[chunk.size];
+                       background.load(chunk, b);
+                       sums.add_chunk(b);
+                     });
+    Scalar mine = 0;
+    for (int l = 0; l < RowWalk::lanes; ++l) mine += sums[l];
+    return group.sum(mine);
   }
 }
 
@@ -136,6 +106,52 @@ struct SavedRows {
   }
 };
 
+/// Gradient values of the classes of a chunk, as if none held the spike.
+template <class Scalar, class Background, class Chunk, int Size>
+KOKKOS_INLINE_FUNCTION void class_gradients(const RowGradient<Scalar>& gradient,
+                                            const Background& background, const Chunk& chunk,
+                                            const Scalar (&z)[Size], Scalar (&values)[Size]) {
+  if constexpr (Background::exists) {
+    Scalar b[Size];
+    background.load(chunk, b);
+    background_gradient(gradient, z, b, values);
+  } else {
+    unrolled<Size>([&](int e) { values[e] = gradient.plain(z[e]); });
+  }
+}
+
+/// Writes the gradient of the class that holds a row's spike; z is its logit.
+template <class Problem, class GradientType>
+KOKKOS_INLINE_FUNCTION void store_spike(const Problem& problem,
+                                        const RowGradient<typename Problem::Scalar>& gradient,
+                                        std::int64_t row, std::int64_t cls,
+                                        typename Problem::Scalar z,
+                                        const Matrix<GradientType>& out) {
+  typename Problem::Scalar b = 0;
+  if constexpr (Problem::Targets::has_background) b = problem.targets.background(row, cls);
+  out(row, cls) = round_value<GradientType>(gradient.at_spike(z, b));
+}
+
+/// Fills classes [begin, end) of the gradient of a row whose logits are not read.
+template <class Problem, class GradientType, class Group>
+KOKKOS_INLINE_FUNCTION void fill_gradient_row(const GradientTask<Problem, GradientType>& task,
+                                              const Group& group, std::int64_t row, RowKind kind,
+                                              std::int64_t begin, std::int64_t end) {
+  using Scalar          = typename Problem::Scalar;
+  using GradientWalk    = Walk<typename Problem::ExecutionSpace, Scalar, GradientType>;
+  const auto fill       = uncounted_gradient<Scalar>(kind);
+  const auto& out       = task.gradient;
+  const auto head       = GradientWalk::head_size(out.data + row * out.row_stride, out.class_stride,
+                                                  begin, end);
+  const auto out_of_row = GradientWalk::row(out, row, begin + head);
+  GradientWalk::classes(group.thread(), group.threads(), begin, end, head, out_of_row.packed,
+                        [&](auto chunk) {
+                          Scalar values[chunk.size];
+                          unrolled<chunk.size>([&](int e) { values[e] = fill; });
+                          store_chunk<Problem::on_host, Reuse::none>(out_of_row, chunk, values);
+                        });
+}
+
 /// Classes [begin, end) of the gradient of one row, by one group. Reads each logit once, before it
 /// writes there: gradient may be the logits.
 template <class Problem, class GradientType, class Group>
@@ -145,6 +161,10 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
                                          const RowTarget<typename Problem::Scalar>& target,
                                          const RowStatistics<typename Problem::Scalar>& statistics,
                                          std::int64_t begin, std::int64_t end) {
+  if (target.kind != RowKind::counts) {
+    fill_gradient_row<Problem>(task, group, row, target.kind, begin, end);
+    return;
+  }
   using Scalar           = typename Problem::Scalar;
   using RowWalk          = typename Problem::RowWalk;
   using Targets          = typename Problem::Targets;
@@ -155,43 +175,25 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
   const auto logits_row   = RowWalk::row(logits, row, begin + head);
   const auto gradient_row = RowWalk::row(task.gradient, row, begin + head);
   const bool packed       = logits_row.packed && gradient_row.packed;
-  const auto walk         = [&](bool all_packed, const auto& visit) {
-    group.for_each_thread([&](int thread) {
-      RowWalk::classes(thread, group.threads(), begin, end, head, all_packed, visit);
-    });
-  };
 
-  if (target.kind != RowKind::counts) {
-    const auto fill = uncounted_gradient<Scalar>(target.kind);
-    walk(gradient_row.packed, [&](auto chunk) {
-      Scalar values[chunk.size];
-      unrolled<chunk.size>([&](int e) { values[e] = fill; });
-      store_chunk<on_host>(gradient_row, chunk, values);
-    });
-    return;
-  }
   const RowGradient<Scalar> gradient(target, statistics, task.scale(row));
-  if constexpr (Targets::has_background) {
-    const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
-                                                                       begin + head);
-    walk(packed && background.packed(), [&](auto chunk) {
-      Scalar z[chunk.size];
-      Scalar b[chunk.size];
-      Scalar values[chunk.size];
-      load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
-      background.load(chunk, b);
-      chunk_gradient(gradient, chunk, target.cls, z, b, values);
-      store_chunk<on_host>(gradient_row, chunk, values);
-    });
-  } else {
-    walk(packed, [&](auto chunk) {
-      Scalar z[chunk.size];
-      Scalar values[chunk.size];
-      load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
-      chunk_gradient(gradient, chunk, target.cls, z, values);
-      store_chunk<on_host>(gradient_row, chunk, values);
-    });
-  }
+  const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
+                                                                     begin + head);
+  const bool all_packed = packed && background.packed();
+  const bool holds_spike =
+      target.cls >= begin && target.cls < end &&
+      group.thread() ==
+          RowWalk::thread_of(target.cls, group.threads(), begin, end, head, all_packed);
+  const Scalar z_spike = holds_spike ? problem.logit(row, target.cls) : Scalar(0);
+  RowWalk::classes(group.thread(), group.threads(), begin, end, head, all_packed, [&](auto chunk) {
+    visit_chunk<on_host, Reuse::none, Scalar>(
+        logits_row, chunk, [&](const auto& part, const auto& z) {
+          Scalar values[std::remove_reference_t<decltype(part)>::size];
+          class_gradients(gradient, background, part, z, values);
+          store_chunk<on_host, Reuse::none>(gradient_row, part, values);
+        });
+  });
+  if (holds_spike) store_spike(problem, gradient, row, target.cls, z_spike, task.gradient);
 }
 
 /// backward[rows_per_team] on devices, backward[row_per_team]
@@ -217,27 +219,6 @@ template <class Problem, class GradientType>
 struct BackwardRowsOf {
   template <Mapping M>
   using Kernel = BackwardRows<M, Problem, GradientType>;
-};
-
-/// backward[teams_per_row]
-template <class Problem, class GradientType>
-struct BackwardParts {
-  Problem problem;
-  GradientTask<Problem, GradientType> task;
-  SavedRows<typename Problem::Scalar> saved;
-  int parts;
-  std::int64_t part_size;
-
-  template <class Member>
-  KOKKOS_FUNCTION void operator()(const Member& team) const {
-    const TeamGroup<Member> group(team);
-    const std::int64_t row   = team.league_rank() / parts;
-    const std::int64_t begin = team.league_rank() % parts * part_size;
-    const std::int64_t end =
-        begin + part_size < problem.classes ? begin + part_size : problem.classes;
-    gradient_row(problem, task, group, row, problem.targets(row), saved(problem, group, row), begin,
-                 end);
-  }
 };
 
 }  // namespace KokkosXent::Impl

@@ -6,6 +6,8 @@
 #include <impl/KokkosXent_Backward.hpp>
 #include <impl/KokkosXent_Forward.hpp>
 #include <impl/KokkosXent_ForwardBackward.hpp>
+#include <impl/KokkosXent_PackedRows.hpp>
+#include <impl/KokkosXent_Parts.hpp>
 #include <impl/KokkosXent_Schedule.hpp>
 #include <impl/KokkosXent_Tile.hpp>
 #include <impl/KokkosXent_Totals.hpp>
@@ -17,57 +19,59 @@
 
 namespace KokkosXent::Impl {
 
-/// Memory that a call uses and leaves behind without meaning. Its size depends on the execution
-/// space alone.
+/// Memory that a call uses and leaves behind without meaning, but for counters, which are zero
+/// between calls. Its size depends on the execution space alone.
 template <class Scalar>
 struct Workspace {
-  RowTotals* partial_totals;                   // max_league
-  SoftmaxState<Scalar, true>* partial_states;  // max_league; also holds states without background
+  int league;                                  // max_league: the size of each array
+  RowTotals* partial_totals;
+  SoftmaxState<Scalar, true>* partial_states;  // also holds states without background
+  Meeting<Scalar>* meetings;
+  int* finished;             // counts teams
+  std::int64_t* next_ticket;
 };
 
-inline std::string kernel_label(const char* function, Mapping mapping) {
-  const char* name = "";
+inline const char* to_string(Mapping mapping) {
   switch (mapping) {
     case Mapping::rows_per_team:
-      name = "rows_per_team";
-      break;
+      return "rows_per_team";
+    case Mapping::packed_rows_per_team:
+      return "packed_rows_per_team";
     case Mapping::row_per_team:
-      name = "row_per_team";
-      break;
+      return "row_per_team";
+    case Mapping::packed_row_per_team:
+      return "packed_row_per_team";
     case Mapping::teams_per_row:
-      name = "teams_per_row";
-      break;
+      return "teams_per_row";
+    case Mapping::teams_per_row_in_sequence:
+      return "teams_per_row_in_sequence";
     case Mapping::columns:
-      name = "columns";
       break;
   }
-  return std::string("KokkosXent::") + function + "[" + name + "]";
+  return "columns";
 }
 
-template <class ExecutionSpace, class Functor>
+inline std::string kernel_label(const char* function, Mapping mapping) {
+  return std::string("KokkosXent::") + function + "[" + to_string(mapping) + "]";
+}
+
+template <int MaxTeam, class ExecutionSpace, class Functor>
 void launch(const ExecutionSpace& exec, const std::string& label, const Schedule& schedule,
             const Functor& functor, std::size_t scratch_bytes_per_thread = 0) {
-  Kokkos::parallel_for(label, make_policy(exec, schedule, functor, scratch_bytes_per_thread),
+  Kokkos::parallel_for(label, make_policy<MaxTeam>(exec, schedule, functor, scratch_bytes_per_thread),
                        functor);
-}
-
-template <class Problem>
-Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem& problem) {
-  using RowWalk = typename Problem::RowWalk;
-  return make_schedule(
-      exec,
-      Shape{problem.rows, problem.classes, problem.logits.row_stride, problem.logits.class_stride,
-            static_cast<int>(sizeof(typename Problem::LogitType)), RowWalk::lanes, RowWalk::run});
 }
 
 /// The schedule's kernel over whole rows: RowKernel<Mapping>, built from (args..., vector length),
 /// or TileKernel, built from args.
-template <template <Mapping> class RowKernel, class TileKernel, class ExecutionSpace, class... Args>
+template <int MaxTeam, template <Mapping> class RowKernel, class TileKernel, class ExecutionSpace,
+          class... Args>
 void launch_whole_rows(const ExecutionSpace& exec, const char* function, const Schedule& schedule,
                        const Args&... args) {
   const std::string label = kernel_label(function, schedule.mapping);
   const auto tiles        = [&]() {
-    launch(exec, label, schedule, TileKernel{args...}, TileKernel::scratch_bytes_per_thread);
+    launch<MaxTeam>(exec, label, schedule, TileKernel{args...},
+                    TileKernel::scratch_bytes_per_thread);
   };
   if (schedule.mapping == Mapping::columns) {
     tiles();
@@ -75,105 +79,171 @@ void launch_whole_rows(const ExecutionSpace& exec, const char* function, const S
     if constexpr (runs_on_host<ExecutionSpace>)
       tiles();
     else
-      launch(exec, label, schedule, RowKernel<Mapping::rows_per_team>{args..., schedule.vector});
+      launch<MaxTeam>(exec, label, schedule,
+                      RowKernel<Mapping::rows_per_team>{args..., schedule.vector});
   } else {
-    launch(exec, label, schedule, RowKernel<Mapping::row_per_team>{args..., schedule.vector});
+    launch<MaxTeam>(exec, label, schedule,
+                    RowKernel<Mapping::row_per_team>{args..., schedule.vector});
   }
 }
 
-template <class Scalar, class ExecutionSpace>
-void reduce_totals(const ExecutionSpace& exec, const char* label, const RowTotals* partials,
-                   int count, const ReducedResults<Scalar>& results) {
-  launch(exec, label, one_team_schedule(exec), ReduceTotals<Scalar>{partials, count, results});
+/// True if the schedule's kernel is one of packed rows; then it is launched.
+template <Pass P, class Problem, class GradientType>
+bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char* function,
+                        const Schedule& schedule, const Problem& problem,
+                        const ForwardResults<typename Problem::Scalar>& results,
+                        const GradientTask<Problem, GradientType>& task,
+                        const SavedRows<typename Problem::Scalar>& saved) {
+  if constexpr (!Problem::on_host && Problem::template can_pack_rows<GradientType>) {
+    constexpr bool held     = P == Pass::forward_backward;
+    constexpr int row_packs = held ? Tuning::held_packs : Tuning::stream_packs;
+    constexpr int max_team  = held ? Tuning::held_team : Problem::resident_threads;
+    const std::string label = kernel_label(function, schedule.mapping);
+    if (schedule.mapping == Mapping::packed_rows_per_team) {
+      launch<Problem::resident_threads>(
+          exec, label, schedule,
+          PackedRows<Mapping::rows_per_team, P, Tuning::stream_packs, Problem, GradientType>(
+              problem, results, task, saved, schedule));
+      return true;
+    }
+    if (schedule.mapping == Mapping::packed_row_per_team) {
+      launch<max_team>(exec, label, schedule,
+                       PackedRows<Mapping::row_per_team, P, row_packs, Problem, GradientType>(
+                           problem, results, task, saved, schedule));
+      return true;
+    }
+  }
+  return false;
 }
 
 /// D of a mean, from the targets alone.
 template <class Problem>
 void sum_denominators(const typename Problem::ExecutionSpace& exec, const Problem& problem,
                       const Workspace<typename Problem::Scalar>& workspace, double* denominator) {
-  using Scalar = typename Problem::Scalar;
-  const auto schedule =
-      small_schedule(exec, problem.rows, Tuning::denominator_rows, Tuning::single_team);
-  launch(exec, "KokkosXent::denominator", schedule,
-         SumDenominators<typename Problem::ExecutionSpace, typename Problem::Targets>{
-             problem.targets, problem.rows, workspace.partial_totals});
-  reduce_totals<Scalar>(exec, "KokkosXent::denominator", workspace.partial_totals, schedule.league,
-                        {Reduction::mean, nullptr, denominator});
-}
-
-/// teams_per_row: row statistics, row losses and the reduced loss.
-template <class Problem>
-void sweep_split_rows(const typename Problem::ExecutionSpace& exec, const char* function,
-                      const Problem& problem, const Schedule& schedule,
-                      const ForwardResults<typename Problem::Scalar>& results,
-                      const ReducedResults<typename Problem::Scalar>& reduced,
-                      const Workspace<typename Problem::Scalar>& workspace) {
-  using State  = typename Problem::State;
-  auto* states = reinterpret_cast<State*>(workspace.partial_states);
-  launch(exec, kernel_label(function, schedule.mapping), schedule,
-         SweepParts<Problem>{problem, schedule.parts, schedule.part_size, states});
-  Schedule merge = one_team_schedule(exec);
-  merge.team     = Tuning::merge_team;
-  merge.vector   = Tuning::merge_vector;
-  launch(exec, "KokkosXent::merge_rows", merge,
-         MergeParts<Problem>{problem, results, reduced, schedule.parts, states});
+  using Scalar        = typename Problem::Scalar;
+  const auto schedule = small_schedule(exec, problem.rows, Tuning::denominator_rows);
+  launch<Tuning::small_team>(
+      exec, "KokkosXent::denominator", schedule,
+      SumDenominators<typename Problem::ExecutionSpace, Scalar, typename Problem::Targets>{
+          problem.targets, problem.rows,
+          {workspace.partial_totals,
+           workspace.finished,
+           {Reduction::mean, nullptr, denominator}}});
 }
 
 template <class Problem>
-void run_forward(const typename Problem::ExecutionSpace& exec, const Problem& problem,
+Division division_of(const Problem& problem, const Schedule& schedule) {
+  return {problem.rows, problem.classes, schedule.parts, schedule.part_size};
+}
+
+template <class Problem>
+Meetings<Problem> meetings_of(const Problem& problem, const Schedule& schedule,
+                              const Workspace<typename Problem::Scalar>& workspace) {
+  return {workspace.meetings, reinterpret_cast<typename Problem::State*>(workspace.partial_states),
+          workspace.partial_totals,
+          static_cast<int>(std::min<std::int64_t>(problem.rows, workspace.league / schedule.parts))};
+}
+
+template <class Problem>
+void run_forward(const typename Problem::ExecutionSpace& exec, const char* function,
+                 const Schedule& schedule, const Problem& problem,
                  const ForwardResults<typename Problem::Scalar>& results,
-                 const ReducedResults<typename Problem::Scalar>& reduced,
                  const Workspace<typename Problem::Scalar>& workspace) {
-  int league = 0;
-  if (problem.rows > 0) {
-    const Schedule schedule = schedule_of(exec, problem);
-    if (schedule.mapping == Mapping::teams_per_row)
-      return sweep_split_rows(exec, "forward", problem, schedule, results, reduced, workspace);
-    launch_whole_rows<ForwardRowsOf<Problem>::template Kernel, ForwardTiles<Problem>>(
-        exec, "forward", schedule, problem, results);
-    league = schedule.league;
-  }
-  if (results.partials)
-    reduce_totals(exec, "KokkosXent::reduce_loss", results.partials, league, reduced);
+  using LogitType        = typename Problem::LogitType;
+  constexpr int max_team = Problem::resident_threads;
+  if (schedule.mapping == Mapping::teams_per_row)
+    launch<max_team>(exec, kernel_label(function, schedule.mapping), schedule,
+                     ForwardParts<Problem>{problem, division_of(problem, schedule),
+                                           meetings_of(problem, schedule, workspace), results});
+  else if (!launch_packed_rows<Pass::forward>(exec, function, schedule, problem, results,
+                                            GradientTask<Problem, LogitType>{}, {}))
+    launch_whole_rows<max_team, ForwardRowsOf<Problem>::template Kernel, ForwardTiles<Problem>>(
+        exec, function, schedule, problem, results);
 }
 
 template <class Problem, class GradientType>
 void run_backward(const typename Problem::ExecutionSpace& exec, const char* function,
-                  const Problem& problem, const GradientTask<Problem, GradientType>& task,
+                  const Schedule& schedule, const Problem& problem,
+                  const GradientTask<Problem, GradientType>& task,
                   const SavedRows<typename Problem::Scalar>& saved) {
+  constexpr int max_team = Problem::resident_threads;
   if (problem.rows == 0) return;
-  const Schedule schedule = schedule_of(exec, problem);
   if (schedule.mapping == Mapping::teams_per_row)
-    launch(exec, kernel_label(function, schedule.mapping), schedule,
-           BackwardParts<Problem, GradientType>{problem, task, saved, schedule.parts,
-                                                schedule.part_size});
-  else
-    launch_whole_rows<BackwardRowsOf<Problem, GradientType>::template Kernel,
+    launch<max_team>(exec, kernel_label(function, schedule.mapping), schedule,
+                     BackwardParts<Problem, GradientType>{
+                         problem, division_of(problem, schedule), task, saved});
+  else if (!launch_packed_rows<Pass::backward>(exec, function, schedule, problem,
+                                             ForwardResults<typename Problem::Scalar>{}, task,
+                                             saved))
+    launch_whole_rows<max_team, BackwardRowsOf<Problem, GradientType>::template Kernel,
                       BackwardTiles<Problem, GradientType>>(exec, function, schedule, problem, task,
                                                             saved);
 }
 
+/// denominator: where a mean's D, which the gradient needs, is to be put; null for other reductions.
 template <class Problem, class GradientType>
-void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Problem& problem,
-                          const ForwardResults<typename Problem::Scalar>& results,
-                          const ReducedResults<typename Problem::Scalar>& reduced,
-                          const GradientTask<Problem, GradientType>& task,
+void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Schedule& schedule,
+                          const Problem& problem,
+                          ForwardResults<typename Problem::Scalar> results,
+                          const GradientTask<Problem, GradientType>& task, double* denominator,
                           const Workspace<typename Problem::Scalar>& workspace) {
-  int league = 0;
-  if (problem.rows > 0) {
-    const Schedule schedule = schedule_of(exec, problem);
-    if (schedule.mapping == Mapping::teams_per_row) {
-      sweep_split_rows(exec, "forward_backward", problem, schedule, results, reduced, workspace);
-      return run_backward(exec, "forward_backward", problem, task,
-                          {results.row_max, results.row_log_sum});
-    }
-    launch_whole_rows<ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
-                      ForwardBackwardTiles<Problem, GradientType>>(
-        exec, "forward_backward", schedule, problem, results, task);
-    league = schedule.league;
+  using Scalar           = typename Problem::Scalar;
+  constexpr int max_team = Problem::resident_threads;
+  const char* function   = "forward_backward";
+  if (schedule.mapping == Mapping::teams_per_row) {
+    results.reduction.results.denominator = denominator;
+    run_forward(exec, function, schedule, problem, results, workspace);
+    run_backward(exec, function, schedule, problem, task,
+                 SavedRows<Scalar>{results.row_max, results.row_log_sum});
+    return;
   }
-  if (results.partials)
-    reduce_totals(exec, "KokkosXent::reduce_loss", results.partials, league, reduced);
+  if (denominator) sum_denominators(exec, problem, workspace, denominator);
+  if constexpr (!Problem::on_host) {
+    if (schedule.mapping == Mapping::teams_per_row_in_sequence) {
+      const auto meetings = meetings_of(problem, schedule, workspace);
+      const std::int64_t lag =
+          std::min(meetings.count - 1, schedule.league / (2 * schedule.parts) + 1);
+      launch<max_team>(exec, kernel_label(function, schedule.mapping), schedule,
+                       ForwardBackwardParts<Problem, GradientType>{
+                           problem, division_of(problem, schedule), meetings, results, task,
+                           workspace.next_ticket, lag});
+      return;
+    }
+  }
+  if (!launch_packed_rows<Pass::forward_backward>(exec, function, schedule, problem, results, task,
+                                                SavedRows<Scalar>{}))
+    launch_whole_rows<max_team, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
+                      ForwardBackwardTiles<Problem, GradientType>>(exec, function, schedule,
+                                                                   problem, results, task);
+}
+
+/// What the schedule is to know of a pass over the problem's rows. gradient: null for the forward
+/// pass.
+template <class Problem, class GradientType>
+Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem& problem,
+                     Pass pass, const Matrix<GradientType>* gradient) {
+  using RowWalk      = typename Problem::RowWalk;
+  const auto& logits = problem.logits;
+  if (problem.rows == 0)  // a launch that puts the totals of nothing
+    return {Mapping::row_per_team, 1, Tuning::row_team_medium, 1, 1, problem.classes};
+  const auto past_pack = [](const void* data, std::int64_t elements, std::size_t size) {
+    return (reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(elements) * size) %
+           16;
+  };
+  constexpr std::size_t size = sizeof(typename Problem::LogitType);
+  const auto first_past      = past_pack(logits.data, 0, size);
+  const auto second_past     = past_pack(logits.data, logits.row_stride, size);
+  const bool packed =
+      Problem::template can_pack_rows<GradientType> && logits.class_stride == 1 &&
+      (!gradient ||
+       (gradient->class_stride == 1 && past_pack(gradient->data, 0, size) == first_past &&
+        past_pack(gradient->data, gradient->row_stride, size) == second_past));
+  const bool packs_are_all =
+      first_past == 0 && second_past == 0 && problem.classes % RowWalk::run == 0;
+  return make_schedule(
+      exec, Shape{pass, problem.rows, problem.classes, logits.row_stride, logits.class_stride,
+                  static_cast<int>(size), RowWalk::lanes, RowWalk::run, Problem::resident_threads,
+                  packed, packs_are_all});
 }
 
 }  // namespace KokkosXent::Impl

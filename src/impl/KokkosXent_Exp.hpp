@@ -3,6 +3,8 @@
 #ifndef KOKKOSXENT_IMPL_EXP_HPP
 #define KOKKOSXENT_IMPL_EXP_HPP
 
+#include <impl/KokkosXent_Intrinsics.hpp>
+
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
@@ -124,12 +126,22 @@ KOKKOS_INLINE_FUNCTION Scalar vectorizable_expm1(Scalar x) {
 /// than rounding x itself did.
 KOKKOS_INLINE_FUNCTION float exp_nonpositive(float x) {
   KOKKOS_IF_ON_HOST((return vectorizable_exp(x);))
-  KOKKOS_IF_ON_DEVICE((return Kokkos::exp2(x * 1.44269504088896341f);))
+  KOKKOS_IF_ON_DEVICE((return fast_exp2(x * 1.44269504088896341f);))
 }
 
 KOKKOS_INLINE_FUNCTION double exp_nonpositive(double x) {
   KOKKOS_IF_ON_HOST((return vectorizable_exp(x);))
   KOKKOS_IF_ON_DEVICE((return Kokkos::exp(x);))
+}
+
+/// exp(x - y), x - y <= 0 (or NaN) but for rounding, where y is the same for many x.
+KOKKOS_INLINE_FUNCTION float exp_of_difference(float x, float y) {
+  KOKKOS_IF_ON_HOST((return exp_nonpositive(x - y);))
+  KOKKOS_IF_ON_DEVICE((constexpr float log2_e = 1.44269504088896341f;
+                       return fast_exp2(x * log2_e - y * log2_e);))
+}
+KOKKOS_INLINE_FUNCTION double exp_of_difference(double x, double y) {
+  return exp_nonpositive(x - y);
 }
 
 /// exp(x) - 1 for x <= 0 (or NaN)

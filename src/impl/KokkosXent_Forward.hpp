@@ -28,6 +28,19 @@ struct Problem {
 
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
 
+  /// Threads of a device's multiprocessor that the registers of this problem's kernels are shared
+  /// among.
+  static constexpr int resident_threads =
+      Targets::has_background || sizeof(Scalar) > 4 ? Tuning::resident_threads_large
+                                                    : Tuning::resident_threads;
+
+  /// Whether a device may hold rows in registers: the background of a class is known without a
+  /// second operand as large as the logits, and packs of the logits can be packs of the gradient.
+  template <class GradientType>
+  static constexpr bool can_pack_rows =
+      (!Targets::has_background || Targets::background_total_known) && RowWalk::packs &&
+      sizeof(GradientType) == sizeof(LogitType);
+
   Matrix<const LogitType> logits;
   Targets targets;
   std::int64_t rows;
@@ -36,9 +49,15 @@ struct Problem {
   KOKKOS_FUNCTION Scalar logit(std::int64_t row, std::int64_t cls) const {
     return load_value<Scalar>(logits(row, cls));
   }
-  /// The logit that holds the spike; 0 where there is none.
-  KOKKOS_FUNCTION Scalar target_logit(std::int64_t row, const RowTarget<Scalar>& target) const {
-    return target.cls >= 0 ? logit(row, target.cls) : Scalar(0);
+  /// The logit of the class that holds the spike; 0 where there is none (cls = -1).
+  KOKKOS_FUNCTION Scalar target_logit(std::int64_t row, std::int64_t cls) const {
+    return cls >= 0 ? logit(row, cls) : Scalar(0);
+  }
+  /// sum b_j of a row, where it is the same for all; else 0.
+  KOKKOS_FUNCTION Scalar known_background_total() const {
+    if constexpr (Targets::has_background && Targets::background_total_known)
+      return targets.background_total();
+    return 0;
   }
 };
 
@@ -81,7 +100,7 @@ struct ForwardResults {
   Scalar* row_log_sum;
   Scalar* losses;  // null but for Reduction::none
   std::int64_t loss_stride;
-  RowTotals* partials;  // null for Reduction::none
+  TotalsReduction<Scalar> reduction;
 
   KOKKOS_FUNCTION void put(std::int64_t row, const RowResult<Scalar>& result) const {
     row_max[row]     = result.statistics.max;
@@ -90,8 +109,21 @@ struct ForwardResults {
   }
 };
 
+/// Takes in the classes of a chunk.
+template <class States, class Background, class Chunk, class Scalar, int Size>
+KOKKOS_INLINE_FUNCTION void absorb_classes(States& states, const Background& background,
+                                           const Chunk& chunk, const Scalar (&z)[Size]) {
+  if constexpr (Background::exists) {
+    Scalar b[Size];
+    background.load(chunk, b);
+    states.absorb(z, b);
+  } else {
+    states.absorb(z);
+  }
+}
+
 /// The state of what one thread of a group walks of classes [begin, end).
-template <class Problem>
+template <Reuse R, class Problem>
 KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& problem,
                                                              std::int64_t row, int thread,
                                                              int threads, std::int64_t begin,
@@ -106,45 +138,34 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
   const auto logits_row = RowWalk::row(logits, row, begin + head);
 
   LaneStates<Scalar, Targets::has_background, RowWalk::lanes> states;
-  if constexpr (Targets::has_background) {
-    const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
-                                                                       begin + head);
-    const bool packed = logits_row.packed && background.packed();
-    RowWalk::classes(thread, threads, begin, end, head, packed, [&](auto chunk) {
-      Scalar z[chunk.size];
-      Scalar b[chunk.size];
-      load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
-      background.load(chunk, b);
-      states.absorb(z, b);
-    });
-  } else {
-    RowWalk::classes(thread, threads, begin, end, head, logits_row.packed, [&](auto chunk) {
-      Scalar z[chunk.size];
-      load_chunk<on_host>(logits_row, chunk, z, -infinity_v<Scalar>);
-      states.absorb(z);
-    });
-  }
+  const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
+                                                                     begin + head);
+  const bool packed = logits_row.packed && background.packed();
+  RowWalk::classes(thread, threads, begin, end, head, packed, [&](auto chunk) {
+    visit_chunk<on_host, R, Scalar>(
+        logits_row, chunk,
+        [&](const auto& part, const auto& z) { absorb_classes(states, background, part, z); });
+  });
   return states.merged();
 }
 
 /// The group's threads sweep classes [begin, end) of a row together.
-template <class Problem, class Group>
+template <Reuse R = Reuse::none, class Problem, class Group>
 KOKKOS_INLINE_FUNCTION typename Problem::State sweep_row(const Problem& problem, const Group& group,
                                                          std::int64_t row, std::int64_t begin,
                                                          std::int64_t end) {
-  return group.template merge<typename Problem::State>(
-      [&](int thread) { return sweep_classes(problem, row, thread, group.threads(), begin, end); });
+  return group.merge(
+      sweep_classes<R>(problem, row, group.thread(), group.threads(), begin, end));
 }
 
-/// Forward of one row by one group; every thread has the result.
-template <class Problem, class Group>
+/// Forward of one row by one group; every thread has the result. R: of the logits.
+template <Reuse R = Reuse::none, class Problem, class Group>
 KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> forward_row(
     const Problem& problem, const Group& group, std::int64_t row,
     const RowTarget<typename Problem::Scalar>& target) {
   if (target.kind != RowKind::counts) return unread_row<typename Problem::Scalar>(target.kind);
-  const auto z_target =
-      group.read_before_merge([&]() { return problem.target_logit(row, target); });
-  const auto state = sweep_row(problem, group, row, 0, problem.classes);
+  const auto z_target = group.read_before_merge(problem.target_logit(row, target.cls));
+  const auto state = sweep_row<R>(problem, group, row, 0, problem.classes);
   return finish_row(problem, target, state, z_target);
 }
 
@@ -165,10 +186,9 @@ struct ForwardRows {
       const auto target = problem.targets(row);
       const auto result = forward_row(problem, group, row, target);
       group.once([&]() { results.put(row, result); });
-      totals.loss += static_cast<double>(result.loss);
-      totals.denominator += static_cast<double>(target.denominator);
+      totals.add_row(result.loss, target.denominator);
     }
-    if (results.partials) group.store_totals(totals, results.partials + team.league_rank());
+    results.reduction.finish(team, group.team_totals(totals));
   }
 };
 
@@ -176,73 +196,6 @@ template <class Problem>
 struct ForwardRowsOf {
   template <Mapping M>
   using Kernel = ForwardRows<M, Problem>;
-};
-
-/// forward[teams_per_row]: the states of the parts of every row.
-template <class Problem>
-struct SweepParts {
-  Problem problem;
-  int parts;
-  std::int64_t part_size;
-  typename Problem::State* states;  // rows x parts
-
-  template <class Member>
-  KOKKOS_FUNCTION void operator()(const Member& team) const {
-    const TeamGroup<Member> group(team);
-    const std::int64_t row   = team.league_rank() / parts;
-    const std::int64_t begin = team.league_rank() % parts * part_size;
-    const std::int64_t end =
-        begin + part_size < problem.classes ? begin + part_size : problem.classes;
-    if (problem.targets(row).kind != RowKind::counts) return;
-    const auto state = sweep_row(problem, group, row, begin, end);
-    group.once([&]() { states[team.league_rank()] = state; });
-  }
-};
-
-/// merge_rows: one team turns the parts' states into the results of every row, and into the loss.
-template <class Problem>
-struct MergeParts {
-  using Scalar = typename Problem::Scalar;
-  using State  = typename Problem::State;
-
-  Problem problem;
-  ForwardResults<Scalar> results;
-  ReducedResults<Scalar> reduced;
-  int parts;
-  const State* states;
-
-  template <class Member>
-  KOKKOS_FUNCTION void operator()(const Member& team) const {
-    RowTotals all;
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(team, problem.rows),
-        [&](std::int64_t row, double& sum) { sum += static_cast<double>(merge_row(team, row)); },
-        all.loss);
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(team, problem.rows),
-        [&](std::int64_t row, double& sum) {
-          sum += static_cast<double>(problem.targets(row).denominator);
-        },
-        all.denominator);
-    Kokkos::single(Kokkos::PerTeam(team), [&]() { reduced.put(all); });
-  }
-
- private:
-  template <class Member>
-  KOKKOS_FUNCTION Scalar merge_row(const Member& team, std::int64_t row) const {
-    const auto target = problem.targets(row);
-    State state;
-    if (target.kind == RowKind::counts)
-      Kokkos::parallel_reduce(
-          Kokkos::ThreadVectorRange(team, parts),
-          [&](int part, State& partial) { partial.merge(states[row * parts + part]); },
-          MergeStates<State>(state));
-    const auto result = target.kind == RowKind::counts
-                            ? finish_row(problem, target, state, problem.target_logit(row, target))
-                            : unread_row<Scalar>(target.kind);
-    Kokkos::single(Kokkos::PerThread(team), [&]() { results.put(row, result); });
-    return result.loss;
-  }
 };
 
 }  // namespace KokkosXent::Impl

@@ -31,13 +31,12 @@ struct ForwardBackwardRows {
     RowTotals totals;
     for (std::int64_t row = range.begin; row < range.end; row += range.step) {
       const auto target = problem.targets(row);
-      const auto result = forward_row(problem, group, row, target);
+      const auto result = forward_row<Reuse::likely>(problem, group, row, target);
       group.once([&]() { results.put(row, result); });
-      totals.loss += static_cast<double>(result.loss);
-      totals.denominator += static_cast<double>(target.denominator);
+      totals.add_row(result.loss, target.denominator);
       gradient_row(problem, task, group, row, target, result.statistics, 0, problem.classes);
     }
-    if (results.partials) group.store_totals(totals, results.partials + team.league_rank());
+    results.reduction.finish(team, group.team_totals(totals));
   }
 };
 

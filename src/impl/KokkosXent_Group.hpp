@@ -12,122 +12,163 @@
 
 namespace KokkosXent::Impl {
 
+/// The states of `lanes` neighbouring lanes merged, for each of them.
+template <class State>
+KOKKOS_INLINE_FUNCTION State merge_lanes(const State& mine, int lanes) {
+  return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
+    return join_lanes(value, lanes, [&](auto& into, const auto& from) {
+      reducer_for(into).join(into, from);
+    });
+  });
+}
+
 /// The threads that share a row: all threads of a team. On the host a team is one thread.
 template <class Member>
 class TeamGroup {
   static constexpr bool on_host = runs_on_host<typename Member::execution_space>;
 
  public:
-  KOKKOS_FUNCTION explicit TeamGroup(const Member& team) : m_team(team) {}
-
-  KOKKOS_FUNCTION int index() const { return m_team.league_rank(); }
-  KOKKOS_FUNCTION int count() const { return m_team.league_size(); }
-  KOKKOS_FUNCTION int threads() const { return on_host ? 1 : m_team.team_size(); }
-
-  /// Calls f(thread) for each thread of the group.
-  template <class F>
-  KOKKOS_FUNCTION void for_each_thread(const F& f) const {
-    if constexpr (on_host)
-      f(0);
-    else
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(m_team, threads()), f);
-  }
-  /// f(thread) of all threads merged, for all threads.
-  template <class State, class F>
-  KOKKOS_FUNCTION State merge(const F& f) const {
-    if constexpr (on_host) {
-      return f(0);
-    } else {
-      State merged;
-      Kokkos::parallel_reduce(
-          Kokkos::TeamThreadRange(m_team, threads()),
-          [&](int thread, State& partial) { partial.merge(f(thread)); },
-          MergeStates<State>(merged));
-      return merged;
+  /// At most one for each team of a launch: it takes team scratch.
+  KOKKOS_FUNCTION explicit TeamGroup(const Member& team) : m_team(team) {
+    if constexpr (has_lane_exchange) {
+      const std::size_t bytes     = merge_scratch_bytes;
+      const std::size_t alignment = alignof(double);
+      m_scratch                   = team.team_scratch(0).get_shmem_aligned(bytes, alignment);
     }
   }
-  template <class Scalar, class F>
-  KOKKOS_FUNCTION Scalar sum(const F& f) const {
-    Scalar sum = 0;
+
+  KOKKOS_FUNCTION const Member& team() const { return m_team; }
+  KOKKOS_FUNCTION int index() const { return m_team.league_rank(); }
+  KOKKOS_FUNCTION int count() const { return m_team.league_size(); }
+  KOKKOS_FUNCTION int thread() const { return on_host ? 0 : m_team.team_rank(); }
+  KOKKOS_FUNCTION int threads() const { return on_host ? 1 : m_team.team_size(); }
+
+  /// The threads' states merged, for all threads. It has a barrier.
+  template <class State>
+  KOKKOS_FUNCTION State merge(const State& mine) const {
     if constexpr (on_host)
-      sum = f(0);
+      return mine;
+    else if constexpr (has_lane_exchange)
+      return merge_warps(mine);
     else
+      return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
+        auto result = value;
+        Kokkos::parallel_reduce(
+            Kokkos::TeamThreadRange(m_team, threads()),
+            [&](int, auto& joined) { joined = value; }, reducer_for(result));
+        return result;
+      });
+  }
+  template <class Scalar>
+  KOKKOS_FUNCTION Scalar sum(Scalar mine) const {
+    if constexpr (on_host) {
+      return mine;
+    } else {
+      Scalar sum = 0;
       Kokkos::parallel_reduce(
           Kokkos::TeamThreadRange(m_team, threads()),
-          [&](int thread, Scalar& partial) { partial += f(thread); }, sum);
-    return sum;
+          [&](int, Scalar& partial) { partial += mine; }, sum);
+      return sum;
+    }
   }
-  /// f(), which reads what the group's threads may write over after the next merge.
-  template <class F>
-  KOKKOS_FUNCTION auto read_before_merge(const F& f) const {
-    return f();  // a merge of a team has barriers
+  /// A value that every thread has read where the group's threads may write after the next merge.
+  template <class Scalar>
+  KOKKOS_FUNCTION Scalar read_before_merge(Scalar value) const {
+    return value;
   }
   /// Calls f in one thread.
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {
     Kokkos::single(Kokkos::PerTeam(m_team), f);
   }
-  /// Stores the team's totals; every thread holds those of all the group's rows.
-  KOKKOS_FUNCTION void store_totals(const RowTotals& totals, RowTotals* out) const {
-    once([&]() { *out = totals; });
-  }
+  /// The team's totals, where every thread holds those of all the group's rows.
+  KOKKOS_FUNCTION RowTotals team_totals(const RowTotals& totals) const { return totals; }
 
  private:
+  /// Merges within warps, then across them through scratch, of which every other merge uses the
+  /// other half: so one barrier is enough.
+  template <class State>
+  KOKKOS_FUNCTION State merge_warps(const State& mine) const {
+    const int warps = threads() / warp_lanes;
+    State all       = merge_lanes(mine, threads() < warp_lanes ? threads() : warp_lanes);
+    if (warps <= 1) {
+      m_team.team_barrier();
+      return all;
+    }
+    static_assert(2 * warp_lanes * sizeof(State) <= merge_scratch_bytes);
+    auto* const states = static_cast<State*>(m_scratch) + (m_odd ? warp_lanes : 0);
+    m_odd              = !m_odd;
+    if (thread() % warp_lanes == 0) states[thread() / warp_lanes] = all;
+    m_team.team_barrier();
+    int lanes = 2;
+    while (lanes < warps) lanes *= 2;
+    const int warp = thread() % lanes;
+    return merge_lanes(warp < warps ? states[warp] : State{}, lanes);
+  }
+
   const Member& m_team;
+  void* m_scratch    = nullptr;
+  mutable bool m_odd = false;  // the half of scratch that the next merge uses
 };
 
-/// The threads that share a row: the vector lanes of one thread of a team. Devices only.
+/// The threads that share a row: the vector lanes of one thread of a team. Devices only, where each
+/// lane runs the whole kernel, with variables of its own.
 template <class Member>
 class VectorGroup {
  public:
   KOKKOS_FUNCTION VectorGroup(const Member& team, int vector_length)
-      : m_team(team), m_vector_length(vector_length) {}
+      : m_team(team), m_lanes(vector_length) {
+    Kokkos::parallel_for(lanes(), [&](int lane) { m_lane = lane; });
+  }
 
   KOKKOS_FUNCTION int index() const {
     return m_team.league_rank() * m_team.team_size() + m_team.team_rank();
   }
   KOKKOS_FUNCTION int count() const { return m_team.league_size() * m_team.team_size(); }
-  KOKKOS_FUNCTION int threads() const { return m_vector_length; }
+  KOKKOS_FUNCTION int thread() const { return m_lane; }
+  KOKKOS_FUNCTION int threads() const { return m_lanes; }
 
-  template <class F>
-  KOKKOS_FUNCTION void for_each_thread(const F& f) const {
-    Kokkos::parallel_for(Kokkos::ThreadVectorRange(m_team, m_vector_length), f);
+  template <class State>
+  KOKKOS_FUNCTION State merge(const State& mine) const {
+    if constexpr (has_lane_exchange)
+      return merge_lanes(mine, m_lanes);
+    else
+      return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
+        auto result = value;
+        Kokkos::parallel_reduce(
+            lanes(), [&](int, auto& joined) { joined = value; }, reducer_for(result));
+        return result;
+      });
   }
-  template <class State, class F>
-  KOKKOS_FUNCTION State merge(const F& f) const {
-    State merged;
-    Kokkos::parallel_reduce(
-        Kokkos::ThreadVectorRange(m_team, m_vector_length),
-        [&](int lane, State& partial) { partial.merge(f(lane)); }, MergeStates<State>(merged));
-    return merged;
-  }
-  template <class Scalar, class F>
-  KOKKOS_FUNCTION Scalar sum(const F& f) const {
+  template <class Scalar>
+  KOKKOS_FUNCTION Scalar sum(Scalar mine) const {
     Scalar sum = 0;
     Kokkos::parallel_reduce(
-        Kokkos::ThreadVectorRange(m_team, m_vector_length),
-        [&](int lane, Scalar& partial) { partial += f(lane); }, sum);
+        lanes(), [&](int, Scalar& partial) { partial += mine; }, sum);
     return sum;
   }
-  /// One lane reads and hands the value on: merges of vector lanes do not order memory.
-  template <class F>
-  KOKKOS_FUNCTION auto read_before_merge(const F& f) const {
-    decltype(f()) value{};
+  /// One lane's value for all: merges of vector lanes do not order memory.
+  template <class Scalar>
+  KOKKOS_FUNCTION Scalar read_before_merge(Scalar value) const {
+    Scalar read = value;
     Kokkos::single(
-        Kokkos::PerThread(m_team), [&](decltype(f())& read) { read = f(); }, value);
-    return value;
+        Kokkos::PerThread(m_team), [&](Scalar& one) { one = value; }, read);
+    return read;
   }
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {
     Kokkos::single(Kokkos::PerThread(m_team), f);
   }
-  KOKKOS_FUNCTION void store_totals(const RowTotals& totals, RowTotals* out) const {
-    store_team_totals(m_team, totals, out);
+  KOKKOS_FUNCTION RowTotals team_totals(const RowTotals& totals) const {
+    return sum_totals(m_team, m_team.team_size(), [&](int) { return totals; });
   }
 
  private:
+  KOKKOS_FUNCTION auto lanes() const { return Kokkos::ThreadVectorRange(m_team, m_lanes); }
+
   const Member& m_team;
-  int m_vector_length;
+  int m_lanes;
+  int m_lane = 0;
 };
 
 /// The group that a mapping gives a row to.

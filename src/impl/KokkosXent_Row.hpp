@@ -3,6 +3,7 @@
 #ifndef KOKKOSXENT_IMPL_ROW_HPP
 #define KOKKOSXENT_IMPL_ROW_HPP
 
+#include <impl/KokkosXent_Intrinsics.hpp>
 #include <impl/KokkosXent_Unroll.hpp>
 #include <impl/KokkosXent_ValueTypes.hpp>
 
@@ -60,10 +61,10 @@ struct Chunk {
     if constexpr (Masked) return class_of(e) < end;
     return true;
   }
-  KOKKOS_FUNCTION bool may_hold(std::int64_t cls) const {
-    bool found = false;
-    unrolled<runs>([&](int r) { found |= cls >= run_begin(r) && cls - run_begin(r) < Run; });
-    return found;
+  /// Runs [r, r + Count) as a chunk.
+  template <int Count>
+  KOKKOS_FUNCTION Chunk<Count * Run, Run, Masked> part(int r) const {
+    return {run_begin(r), step, end};
   }
 };
 
@@ -78,6 +79,47 @@ template <class T, int Width>
 struct alignas(pack_alignment<T, Width>()) Pack {
   T values[Width];
 };
+
+template <class T>
+inline constexpr bool widens_in_pairs = is_bfloat16_bits<T> || is_float16_bits<T>;
+
+/// values[first + k] = the pack's element k
+template <class Scalar, class T, int Width, int Size>
+KOKKOS_INLINE_FUNCTION void widen_pack(const Pack<T, Width>& pack, int first,
+                                       Scalar (&values)[Size]) {
+  if constexpr (widens_in_pairs<T> && Width % 2 == 0) {
+    struct Words {
+      std::uint32_t word[Width / 2];
+    };
+    const auto words = Kokkos::bit_cast<Words>(pack);
+    unrolled<Width / 2>([&](int w) {
+      float low, high;
+      widen_pair<T>(words.word[w], low, high);
+      values[first + 2 * w]     = low;
+      values[first + 2 * w + 1] = high;
+    });
+  } else {
+    unrolled<Width>([&](int k) { values[first + k] = load_value<Scalar>(pack.values[k]); });
+  }
+}
+
+/// The pack of values[first + k], rounded.
+template <class T, int Width, class Scalar, int Size>
+KOKKOS_INLINE_FUNCTION Pack<T, Width> round_pack(const Scalar (&values)[Size], int first) {
+  if constexpr (widens_in_pairs<T> && Width % 2 == 0 && std::is_same_v<Scalar, float>) {
+    struct alignas(Pack<T, Width>) Words {
+      std::uint32_t word[Width / 2];
+    } words;
+    unrolled<Width / 2>([&](int w) {
+      words.word[w] = round_pair<T>(values[first + 2 * w], values[first + 2 * w + 1]);
+    });
+    return Kokkos::bit_cast<Pack<T, Width>>(words);
+  } else {
+    Pack<T, Width> pack;
+    unrolled<Width>([&](int k) { pack.values[k] = round_value<T>(values[first + k]); });
+    return pack;
+  }
+}
 
 /// How the threads of ExecutionSpace walk rows of T that are computed in Scalar. On a device a
 /// chunk is four 16-byte loads, whose runs interleave with those of the other threads, in one
@@ -130,15 +172,28 @@ struct Walk {
     } else if (packed) {
       const std::int64_t body     = begin + head;
       const std::int64_t body_end = body + (end - body) / run * run;
-      interleaved<run>(thread, threads, body, body_end, visit);
-      const std::int64_t edges = head + (end - body_end);
+      const std::int64_t edges    = head + (end - body_end);
       for (std::int64_t e = thread; e < edges; e += threads) {
         const std::int64_t edge = e < head ? begin + e : body_end + (e - head);
         visit(Chunk<1, 1, false>{edge, 1, end});
       }
+      interleaved<run>(thread, threads, body, body_end, visit);
     } else {
       interleaved<1>(thread, threads, begin, end, visit);
     }
+  }
+
+  /// The thread that walks class cls of [begin, end); arguments as for classes().
+  KOKKOS_FUNCTION static std::int64_t thread_of(std::int64_t cls, std::int64_t threads,
+                                                std::int64_t begin, std::int64_t end,
+                                                std::int64_t head, bool packed) {
+    if constexpr (on_host) return 0;
+    if (!packed) return (cls - begin) % threads;
+    const std::int64_t body     = begin + head;
+    const std::int64_t body_end = body + (end - body) / run * run;
+    if (cls < body) return (cls - begin) % threads;
+    if (cls >= body_end) return (head + (cls - body_end)) % threads;
+    return (cls - body) / run % threads;
   }
 
  private:
@@ -154,13 +209,20 @@ struct Walk {
   }
 };
 
+/// The stride of runs: on a device, longer ones are packs.
+template <bool OnHost, int Run, class T>
+KOKKOS_INLINE_FUNCTION std::int64_t run_stride(const Row<T>& row) {
+  return OnHost || Run == 1 ? row.stride : 1;
+}
+
 /// values[e] = the chunk's element e, or fill where the class does not exist.
-template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
+template <bool OnHost, Reuse R = Reuse::likely, class T, class Scalar, int Size, int Run,
+          bool Masked>
 KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
                                        const Chunk<Size, Run, Masked>& chunk,
                                        Scalar (&values)[Size], Scalar fill) {
   unrolled<Size / Run>([&](int r) {
-    const T* run    = row.data + chunk.run_begin(r) * row.stride;
+    const T* run    = row.data + chunk.run_begin(r) * run_stride<OnHost, Run>(row);
     const int first = r * Run;
     if (!chunk.run_is_whole(r)) {
       unrolled<Run>([&](int k) {
@@ -173,8 +235,7 @@ KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
       else
         unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k * row.stride]); });
     } else {
-      const auto pack = *reinterpret_cast<const Pack<T, Run>*>(run);
-      unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(pack.values[k]); });
+      widen_pack(load_pack<R, Pack<T, Run>>(run), first, values);
     }
   });
 }
@@ -195,11 +256,12 @@ KOKKOS_INLINE_FUNCTION void load_unaligned_chunk(const Row<const T>& row,
 }
 
 /// Rounds the values of the chunk's existing classes into the row.
-template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
+template <bool OnHost, Reuse R = Reuse::likely, class T, class Scalar, int Size, int Run,
+          bool Masked>
 KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run, Masked>& chunk,
                                         const Scalar (&values)[Size]) {
   unrolled<Size / Run>([&](int r) {
-    T* run          = row.data + chunk.run_begin(r) * row.stride;
+    T* run          = row.data + chunk.run_begin(r) * run_stride<OnHost, Run>(row);
     const int first = r * Run;
     if (!chunk.run_is_whole(r)) {
       if constexpr (OnHost)
@@ -212,10 +274,266 @@ KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run
       else
         unrolled<Run>([&](int k) { run[k * row.stride] = round_value<T>(values[first + k]); });
     } else {
-      Pack<T, Run> pack;
-      unrolled<Run>([&](int k) { pack.values[k] = round_value<T>(values[first + k]); });
-      *reinterpret_cast<Pack<T, Run>*>(run) = pack;
+      store_pack<R>(run, round_pack<T, Run>(values, first));
     }
+  });
+}
+
+/// Whether T stores -inf, so that packs of classes that do not exist can hold it.
+template <class T>
+inline constexpr bool stores_infinity =
+    is_bfloat16_bits<T> || is_float16_bits<T> || std::is_floating_point_v<T>;
+
+/// Loads pack r, for run r of chunk; it holds -inf, or anything if T has none, where that does not
+/// exist.
+template <Reuse R, class Scalar, class T, int Size, int Run, bool Masked>
+KOKKOS_INLINE_FUNCTION void load_one_pack(const Row<const T>& row,
+                                          const Chunk<Size, Run, Masked>& chunk, int r,
+                                          Pack<T, Run> (&packs)[Size / Run]) {
+  if (chunk.run_is_whole(r)) {
+    packs[r] =
+        load_pack<R, Pack<T, Run>>(row.data + chunk.run_begin(r) * run_stride<false, Run>(row));
+  } else if constexpr (stores_infinity<T>) {
+    Scalar values[Run];
+    unrolled<Run>([&](int k) { values[k] = -Kokkos::Experimental::infinity_v<Scalar>; });
+    packs[r] = round_pack<T, Run>(values, 0);
+  }
+}
+
+/// How many packs are visited at once: the values of a whole chunk would take too many registers.
+template <class Scalar, int Run, int Packs>
+inline constexpr int packs_at_once = [] {
+  constexpr int values = 64 / static_cast<int>(sizeof(Scalar));
+  if (Run >= values) return 1;
+  return Packs * Run < values ? Packs : values / Run;
+}();
+
+/// visit(runs [r, r + AtOnce) of chunk, their values), -inf for classes that do not exist
+template <int AtOnce, class Scalar, class T, int Size, int Run, bool Masked, class Visit>
+KOKKOS_INLINE_FUNCTION void visit_packs(const Pack<T, Run> (&packs)[Size / Run],
+                                        const Chunk<Size, Run, Masked>& chunk, int r,
+                                        const Visit& visit) {
+  const auto part = chunk.template part<AtOnce>(r);
+  Scalar values[AtOnce * Run];
+  unrolled<AtOnce>([&](int k) {
+    if (stores_infinity<T> || part.run_is_whole(k))
+      widen_pack(packs[r + k], k * Run, values);
+    else
+      unrolled<Run>(
+          [&](int e) { values[k * Run + e] = -Kokkos::Experimental::infinity_v<Scalar>; });
+  });
+  visit(part, values);
+}
+
+/// Loads a chunk of logits and calls visit(part of chunk, its values) for each of its parts; the
+/// host takes the whole chunk as one. Values of classes that do not exist are -inf.
+template <bool OnHost, Reuse R, class Scalar, class T, int Size, int Run, bool Masked, class Visit>
+KOKKOS_INLINE_FUNCTION void visit_chunk(const Row<const T>& row,
+                                        const Chunk<Size, Run, Masked>& chunk, const Visit& visit) {
+  if constexpr (OnHost) {
+    Scalar values[Size];
+    load_chunk<true>(row, chunk, values, -Kokkos::Experimental::infinity_v<Scalar>);
+    visit(chunk, values);
+  } else {
+    constexpr int at_once = packs_at_once<Scalar, Run, Size / Run>;
+    Pack<T, Run> packs[Size / Run];
+    unrolled<Size / Run>([&](int r) { load_one_pack<R, Scalar>(row, chunk, r, packs); });
+    unrolled<Size / Run / at_once>(
+        [&](int p) { visit_packs<at_once, Scalar>(packs, chunk, p * at_once, visit); });
+  }
+}
+
+/// `Count` packs of a row's body, of Run classes each: first, first + step, ... Of the packs from
+/// first on, `left` exist.
+template <int Count, int Run>
+struct PackPositions {
+  int first;
+  int step;
+  int left;
+  int head;  // the class at which pack 0 starts
+
+  KOKKOS_FUNCTION bool exists(int p) const { return p * step < left; }
+  KOKKOS_FUNCTION Chunk<Count * Run, Run, true> chunk() const {
+    return {head + std::int64_t(first) * Run, std::int64_t(step) * Run,
+            head + (std::int64_t(first) + left) * Run};
+  }
+};
+
+/// The packs of a row that one thread of a group on a device has in registers, `Packs` at a time:
+/// each is loaded anew as soon as it has been visited, with what comes next in the row or with the
+/// start of the next row, so that loads are always on their way. A row that fits in one go stays in
+/// registers for a second visit.
+///
+/// Threads side by side, Step of them (0: the whole group), have packs side by side; a thread's
+/// packs are that far apart, so that their addresses are one register and constants. Needs packed
+/// rows of fewer than 2^31 packs, and a group of no fewer threads than a row has classes outside its
+/// packs (its edges).
+template <class W, class T, class Scalar, int Packs, int Step>
+class RowPacks {
+ public:
+  static constexpr int run     = W::run;
+  static constexpr int at_once = packs_at_once<Scalar, run, Packs>;
+
+  /// packs_are_all: no row has edges.
+  KOKKOS_FUNCTION RowPacks(int thread, int threads, std::int64_t classes, bool packs_are_all)
+      : m_thread(thread), m_threads(threads), m_classes(classes), m_packs_are_all(packs_are_all) {}
+
+  /// Loads the start of a row, over what is of no more use.
+  KOKKOS_FUNCTION void load(const T* row) {
+    move_to(row);
+    unrolled<Packs>([&](int p) { load_one(p); });
+  }
+
+  /// visit(positions, values) for all packs of a row that fits, and visit_edge(class, value) for
+  /// the edges. Values of classes that do not exist are -inf.
+  template <class Visit, class VisitEdge>
+  KOKKOS_FUNCTION void visit_held(const Visit& visit, const VisitEdge& visit_edge) {
+    visit_own_edge(visit_edge);
+    fill_missing();
+    unrolled<Packs / at_once>([&](int g) {
+      if (has_group(m_left, g)) visit_group(m_first, m_left, m_head, g, visit);
+    });
+    unrolled<Packs>([&](int p) { forget_uses(m_packs[p]); });
+  }
+  /// The same, and loads the start of next_row; null: of none.
+  template <class Visit, class VisitEdge>
+  KOKKOS_FUNCTION void visit_held_and_load(const T* next_row, const Visit& visit,
+                                           const VisitEdge& visit_edge) {
+    visit_own_edge(visit_edge);
+    visit_last_and_load(next_row, visit);
+  }
+  /// The same for a row of any length.
+  template <class Visit, class VisitEdge>
+  KOKKOS_FUNCTION void visit_and_load(const T* next_row, const Visit& visit,
+                                      const VisitEdge& visit_edge) {
+    visit_own_edge(visit_edge);
+    const int advance = Packs * m_threads;
+    while (m_left > advance) {
+      const int first = m_first;
+      const int left  = m_left;
+      m_first += advance;
+      m_left -= advance;
+      m_next += advance;
+      visit_and_load_packs(first, left, m_head, visit);
+    }
+    fill_missing();
+    visit_last_and_load(next_row, visit);
+  }
+
+  /// Classes before the first pack.
+  KOKKOS_FUNCTION int head() const { return m_head; }
+  /// Whether this thread visits a class of the row.
+  KOKKOS_FUNCTION bool visits(std::int64_t cls) const {
+    if (!m_packs_are_all && (cls < m_head || cls >= body_end())) return cls == own_edge();
+    const auto pack  = static_cast<std::uint32_t>((cls - m_head) / run);
+    const auto place = static_cast<int>(pack % static_cast<std::uint32_t>(Packs * m_threads));
+    const int after  = place - first_pack();
+    return after >= 0 && after < Packs * step() && after % step() == 0;
+  }
+
+ private:
+  using RowPack = Pack<T, run>;
+
+  KOKKOS_FUNCTION int step() const { return Step > 0 ? Step : m_threads; }
+  KOKKOS_FUNCTION int first_pack() const {
+    return Step > 0 ? m_thread / step() * step() * Packs + m_thread % step() : m_thread;
+  }
+
+  /// Whether any pack of a group exists. The branch also keeps compilers from working on all groups
+  /// at the same time, for which there are not registers enough.
+  KOKKOS_FUNCTION bool has_group(int left, int g) const { return g * at_once * step() < left; }
+
+  template <class Visit>
+  KOKKOS_FUNCTION void visit_group(int first, int left, int head, int g, const Visit& visit) const {
+    const int before = g * at_once * step();
+    const PackPositions<at_once, run> positions{first + before, step(), left - before, head};
+    Scalar values[at_once * run];
+    unrolled<at_once>([&](int p) {
+      if (stores_infinity<T> || positions.exists(p))
+        widen_pack(m_packs[g * at_once + p], p * run, values);
+      else
+        unrolled<run>(
+            [&](int e) { values[p * run + e] = -Kokkos::Experimental::infinity_v<Scalar>; });
+    });
+    visit(positions, values);
+  }
+  template <class Visit>
+  KOKKOS_FUNCTION void visit_and_load_packs(int first, int left, int head, const Visit& visit) {
+    unrolled<Packs / at_once>([&](int g) {
+      visit_group(first, left, head, g, visit);
+      unrolled<at_once>([&](int p) { load_one(g * at_once + p); });
+    });
+  }
+  template <class Visit>
+  KOKKOS_FUNCTION void visit_last_and_load(const T* next_row, const Visit& visit) {
+    const int first = m_first;
+    const int left  = m_left;
+    const int head  = m_head;
+    move_to(next_row);
+    unrolled<Packs / at_once>([&](int g) {
+      if (has_group(left, g)) visit_group(first, left, head, g, visit);
+      unrolled<at_once>([&](int p) { load_one(g * at_once + p); });
+    });
+  }
+  KOKKOS_FUNCTION void load_one(int p) {
+    if (p * step() < m_left)
+      m_packs[p] = load_pack<Reuse::none, RowPack>(m_next + p * step());
+  }
+  KOKKOS_FUNCTION void fill_missing() {
+    if constexpr (stores_infinity<T>) {
+      Scalar values[run];
+      unrolled<run>([&](int e) { values[e] = -Kokkos::Experimental::infinity_v<Scalar>; });
+      const auto missing = round_pack<T, run>(values, 0);
+      unrolled<Packs>([&](int p) {
+        if (p * step() >= m_left) m_packs[p] = missing;
+      });
+    }
+  }
+  KOKKOS_FUNCTION void move_to(const T* row) {
+    m_first = first_pack();
+    m_left  = 0;
+    m_head  = 0;
+    if (!row) return;
+    if (!m_packs_are_all) m_head = static_cast<int>(W::head_size(row, 1, 0, m_classes));
+    m_left = static_cast<int>((m_classes - m_head) / run) - m_first;
+    m_next = reinterpret_cast<const RowPack*>(row + m_head) + m_first;
+    if (!m_packs_are_all && own_edge() < m_classes) m_edge_value = row[own_edge()];
+  }
+
+  KOKKOS_FUNCTION std::int64_t body_end() const {
+    return m_head + (m_classes - m_head) / run * run;
+  }
+  /// This thread's class outside of packs, if less than m_classes.
+  KOKKOS_FUNCTION std::int64_t own_edge() const {
+    return m_thread < m_head ? m_thread : body_end() + (m_thread - m_head);
+  }
+  template <class VisitEdge>
+  KOKKOS_FUNCTION void visit_own_edge(const VisitEdge& visit_edge) const {
+    if (m_packs_are_all) return;
+    const std::int64_t edge = own_edge();
+    if (edge < m_classes) visit_edge(edge, load_value<Scalar>(m_edge_value));
+  }
+
+  int m_thread;
+  int m_threads;
+  std::int64_t m_classes;
+  bool m_packs_are_all;
+  const RowPack* m_next = nullptr;  // what m_packs[0] was loaded from
+  int m_head            = 0;
+  int m_first           = 0;  // its place in the row
+  int m_left            = 0;  // packs of the row from there on
+  T m_edge_value;
+  RowPack m_packs[Packs];
+};
+
+/// Rounds values into the packs of a row whose body starts at `body`.
+template <class T, class Scalar, int Count, int Run>
+KOKKOS_INLINE_FUNCTION void store_packs(T* body, const PackPositions<Count, Run>& positions,
+                                        const Scalar (&values)[Count * Run]) {
+  auto* const packs = reinterpret_cast<Pack<T, Run>*>(body) + positions.first;
+  unrolled<Count>([&](int p) {
+    if (positions.exists(p))
+      store_pack<Reuse::none>(packs + p * positions.step, round_pack<T, Run>(values, p * Run));
   });
 }
 

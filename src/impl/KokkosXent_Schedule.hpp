@@ -3,6 +3,7 @@
 #ifndef KOKKOSXENT_IMPL_SCHEDULE_HPP
 #define KOKKOSXENT_IMPL_SCHEDULE_HPP
 
+#include <impl/KokkosXent_Device.hpp>
 #include <impl/KokkosXent_Row.hpp>
 
 #include <Kokkos_Core.hpp>
@@ -13,31 +14,44 @@
 namespace KokkosXent::Impl {
 
 enum class Mapping {
-  rows_per_team,  // several short rows a team
+  rows_per_team,         // several short rows a team
+  packed_rows_per_team,  // the same, streaming through registers
   row_per_team,
-  teams_per_row,  // one long row over several teams, merged by a second small kernel
-  columns         // threads run along rows that are adjacent in memory (LayoutLeft)
+  packed_row_per_team,
+  teams_per_row,              // one long row over several teams
+  teams_per_row_in_sequence,  // the same for many rows, each swept twice while it is in cache
+  columns                     // threads run along rows that are adjacent in memory (LayoutLeft)
 };
 
 /// All tuning: what shapes go to which mapping, and in teams of what size.
 struct Tuning {
   // Devices
-  static constexpr int tile_rows              = 32;     // adjacent rows a tile: one warp's width
-  static constexpr int tile_min_rows          = 8;      // fewer rows: their classes are strided
-  static constexpr int tile_slices            = 8;      // threads that share a row of a tile
-  static constexpr int tile_slices_few        = 32;     // the same where there are few tiles
-  static constexpr int short_row_bytes        = 2048;   // rows up to this: rows_per_team
-  static constexpr int short_rows_team        = 128;    // threads
-  static constexpr int medium_row_bytes       = 16384;  // rows up to this: row_team_medium
+  static constexpr int resident_threads       = 768;     // a multiprocessor; sets registers a thread
+  static constexpr int resident_threads_large = 512;     // the same for kernels of larger states
+  static constexpr int tile_rows              = 32;      // adjacent rows a tile: one warp's width
+  static constexpr int tile_min_rows          = 8;       // fewer rows: their classes are strided
+  static constexpr int tile_slices            = 8;       // threads that share a row of a tile
+  static constexpr int tile_slices_few        = 32;      // the same where there are few tiles
+  static constexpr int short_row_bytes        = 2048;    // rows up to this: rows_per_team
+  static constexpr int short_rows_team        = 128;     // threads
+  static constexpr int medium_row_bytes       = 16384;   // rows up to this: row_team_medium
   static constexpr int row_team_medium        = 128;
   static constexpr int row_team_long          = 256;
-  static constexpr int split_min_classes      = 8192;  // shorter rows are not split
-  static constexpr int split_classes_per_part = 4096;
-  static constexpr int smallest_team          = 64;    // bounds the league: every team resident
-  static constexpr int single_team            = 512;   // threads of the one team of small kernels
-  static constexpr int merge_team             = 32;    // threads of the team that merges parts
-  static constexpr int merge_vector           = 32;    // vector lanes of each
-  static constexpr int denominator_rows       = 8192;  // targets that a team adds up
+  static constexpr int stream_packs           = 4;       // 16-byte packs that a thread has in flight
+  static constexpr int stream_max_warps       = 16;      // that share a row
+  static constexpr int stream_one_warp_bytes  = 8192;    // rows up to this: by one warp
+  static constexpr int row_overhead_packs     = 14;      // packs visited in the time of a row's rest
+  static constexpr int row_overhead_packs_lanes = 8;     // the same where one warp has the row
+  static constexpr int held_packs             = 16;      // the same for rows that are visited twice
+  static constexpr int held_team              = 512;     // sets registers a thread
+  static constexpr int edge_threads           = 16;      // for the classes outside a row's packs
+  static constexpr int split_min_classes      = 8192;    // shorter rows are not split
+  static constexpr int split_min_part         = 4096;    // classes
+  static constexpr int split_team             = 256;
+  static constexpr int part_bytes             = 65536;   // of a row that is split for its second sweep
+  static constexpr int smallest_team          = 64;      // bounds the league: every team resident
+  static constexpr int small_team             = 512;     // threads of the teams of small kernels
+  static constexpr int denominator_rows       = 8192;    // targets that a team adds up
   // Host
   static constexpr int host_short_row         = 64;     // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split
@@ -52,19 +66,28 @@ struct Schedule {
   int vector;
   int parts;               // teams that share a row; 1 but for teams_per_row
   std::int64_t part_size;  // classes each of them takes
+  bool packs_are_all = false;
 };
+
+/// What a call does with a row.
+enum class Pass { forward, backward, forward_backward };
 
 /// What Schedule knows of a call.
 struct Shape {
+  Pass pass;
   std::int64_t rows;
   std::int64_t classes;
   std::int64_t row_stride;
   std::int64_t class_stride;
   int value_size;
-  int lanes;  // Walk::lanes
-  int run;    // Walk::run
+  int lanes;             // Walk::lanes
+  int run;               // Walk::run
+  int resident_threads;  // of a multiprocessor
+  bool packed;         // packs of the logits are packs of the gradient in every row
+  bool packs_are_all;    // no class of any row is outside of them
 
   bool rows_are_adjacent() const { return class_stride != 1 && row_stride < class_stride; }
+  std::int64_t row_bytes() const { return classes * value_size; }
 };
 
 /// Rows (or tiles of rows) begin, begin + step, ... below end.
@@ -104,16 +127,16 @@ int max_league(const ExecutionSpace& exec) {
     return std::max(1, exec.concurrency() / Tuning::smallest_team);
 }
 
-inline Schedule split_rows(const Shape& shape, std::int64_t teams, int team,
-                           std::int64_t classes_per_part) {
-  const std::int64_t wanted = std::min((teams + shape.rows - 1) / shape.rows,
-                                       (shape.classes + classes_per_part - 1) / classes_per_part);
+/// Rows in about wanted_parts parts each, on a league of at most most_teams.
+inline Schedule split_rows(const Shape& shape, std::int64_t wanted_parts, int team,
+                           std::int64_t most_teams) {
   // Parts start on whole runs so that all parts of a row are aligned alike.
-  const std::int64_t run       = shape.run;
-  const std::int64_t part_size = ((shape.classes + wanted - 1) / wanted + run - 1) / run * run;
-  const std::int64_t parts     = (shape.classes + part_size - 1) / part_size;
+  const std::int64_t run = shape.run;
+  const std::int64_t part_size =
+      ((shape.classes + wanted_parts - 1) / wanted_parts + run - 1) / run * run;
+  const std::int64_t parts = (shape.classes + part_size - 1) / part_size;
   return {Mapping::teams_per_row,
-          static_cast<int>(shape.rows * parts),
+          static_cast<int>(std::min(shape.rows * parts, most_teams)),
           team,
           1,
           static_cast<int>(parts),
@@ -129,33 +152,119 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
     return whole_rows(Mapping::columns, tiles);
   if (shape.classes < Tuning::host_short_row && shape.rows >= shape.lanes)
     return whole_rows(Mapping::rows_per_team, tiles);
-  if (shape.rows < threads && shape.classes >= Tuning::host_split_min_classes)
-    return split_rows(shape, threads, 1, Tuning::host_split_min_classes / 2);
+  if (shape.rows < threads && shape.classes >= Tuning::host_split_min_classes) {
+    const std::int64_t smallest_part = Tuning::host_split_min_classes / 2;
+    return split_rows(shape,
+                      std::min((threads + shape.rows - 1) / shape.rows,
+                               (shape.classes + smallest_part - 1) / smallest_part),
+                      1, most_teams);
+  }
   return whole_rows(Mapping::row_per_team, shape.rows);
 }
 
-inline Schedule device_schedule(const Shape& shape, std::int64_t threads, std::int64_t most_teams) {
+/// A schedule for packed rows, of which a multiprocessor has several in its registers: groups that
+/// take equally many rows, of as many lanes as make the whole work shortest: each row costs a lane
+/// the packs it visits, and what the row's reductions cost. False where rows are too few or, for
+/// the two visits of forward_backward, too long.
+inline bool packed_rows(const Shape& shape, const Device& device, Schedule& schedule) {
+  const std::int64_t packs = (shape.classes + shape.run - 1) / shape.run;
+  const bool held          = shape.pass == Pass::forward_backward;
+  const auto packs_each    = [&](int lanes) { return (packs + lanes - 1) / lanes; };
+  const auto groups        = [&](int lanes, int resident_threads) {
+    return std::int64_t(device.multiprocessors) * (resident_threads / lanes);
+  };
+  const auto balanced = [&](std::int64_t most_groups) {
+    const std::int64_t rounds = (shape.rows + most_groups - 1) / most_groups;
+    return (shape.rows + rounds - 1) / rounds;
+  };
+  schedule.parts         = 1;
+  schedule.part_size     = shape.classes;
+  schedule.packs_are_all = shape.packs_are_all;
+
+  if (packs <= Tuning::stream_packs * warp_lanes) {
+    int lanes = shape.packs_are_all ? 1 : Tuning::edge_threads;
+    while (packs_each(lanes) > Tuning::stream_packs) lanes *= 2;
+    schedule.mapping = Mapping::packed_rows_per_team;
+    schedule.vector  = lanes;
+    schedule.team    = Tuning::short_rows_team / lanes;
+    schedule.league  = static_cast<int>(
+        (balanced(groups(lanes, shape.resident_threads)) + schedule.team - 1) / schedule.team);
+    return true;
+  }
+  if (shape.rows < device.multiprocessors) return false;
+  if (held) {
+    int team = warp_lanes;
+    while (packs_each(team) > Tuning::held_packs) team += warp_lanes;
+    if (team > Tuning::held_team) return false;
+    schedule.mapping = Mapping::packed_row_per_team;
+    schedule.vector  = 1;
+    schedule.team    = team;
+    schedule.league  = static_cast<int>(balanced(groups(team, Tuning::held_team)));
+    return true;
+  }
+  std::int64_t least = 0;
+  for (int warps = shape.row_bytes() <= Tuning::stream_one_warp_bytes ? 1 : 2;
+       warps <= Tuning::stream_max_warps; warps *= 2) {
+    const int lanes              = warps * warp_lanes;
+    const std::int64_t at_a_time = groups(lanes, shape.resident_threads);
+    const std::int64_t rounds    = (shape.rows + at_a_time - 1) / at_a_time;
+    const std::int64_t cost =
+        rounds * (packs_each(lanes) +
+                  (warps == 1 ? Tuning::row_overhead_packs_lanes : Tuning::row_overhead_packs));
+    if (least != 0 && cost >= least) continue;
+    least                = cost;
+    const auto in_flight = balanced(at_a_time);
+    if (warps == 1) {
+      schedule.mapping = Mapping::packed_rows_per_team;
+      schedule.vector  = lanes;
+      schedule.team    = Tuning::short_rows_team / lanes;
+      schedule.league  = static_cast<int>((in_flight + schedule.team - 1) / schedule.team);
+    } else {
+      schedule.mapping = Mapping::packed_row_per_team;
+      schedule.vector  = 1;
+      schedule.team    = lanes;
+      schedule.league  = static_cast<int>(in_flight);
+    }
+  }
+  return true;
+}
+
+inline Schedule device_schedule(const Shape& shape, const Device& device, std::int64_t most_teams) {
   const auto whole_rows = [&](Mapping mapping, std::int64_t items, int team, int vector) {
     return Schedule{mapping,      static_cast<int>(std::min(items, most_teams)), team, vector, 1,
                     shape.classes};
   };
+  const std::int64_t threads = std::int64_t(device.multiprocessors) * shape.resident_threads;
   if (shape.rows_are_adjacent() && shape.rows >= Tuning::tile_min_rows) {
     const std::int64_t tiles = (shape.rows + Tuning::tile_rows - 1) / Tuning::tile_rows;
-    const bool few           = tiles * Tuning::tile_rows * Tuning::tile_slices * 4 < threads;
+    const bool few           = tiles * Tuning::tile_rows * Tuning::tile_slices * 2 < threads;
     const int slices         = few ? Tuning::tile_slices_few : Tuning::tile_slices;
     return whole_rows(Mapping::columns, tiles, Tuning::tile_rows * slices, 1);
   }
-  const std::int64_t row_bytes = shape.classes * shape.value_size;
-  if (row_bytes <= Tuning::short_row_bytes) {
-    const int vector = ceil_to_power_of_two((shape.classes + shape.run - 1) / shape.run, 32);
+  Schedule schedule{};
+  if (shape.packed && packed_rows(shape, device, schedule)) return schedule;
+
+  const std::int64_t resident = threads / Tuning::split_team;
+  if (shape.classes >= Tuning::split_min_classes && shape.rows * 2 <= resident)
+    return split_rows(
+        shape,
+        std::min(resident / shape.rows,
+                 (shape.classes + Tuning::split_min_part - 1) / Tuning::split_min_part),
+        Tuning::split_team, most_teams);
+  const std::int64_t parts = (shape.row_bytes() + Tuning::part_bytes - 1) / Tuning::part_bytes;
+  if (shape.pass == Pass::forward_backward && shape.classes >= Tuning::split_min_classes &&
+      parts > 1) {
+    schedule         = split_rows(shape, parts, Tuning::split_team, resident);
+    schedule.mapping = Mapping::teams_per_row_in_sequence;
+    return schedule;
+  }
+  if (shape.row_bytes() <= Tuning::short_row_bytes) {
+    const int vector = ceil_to_power_of_two((shape.classes + 3) / 4, warp_lanes);
     const int team   = Tuning::short_rows_team / vector;
     return whole_rows(Mapping::rows_per_team, (shape.rows + team - 1) / team, team, vector);
   }
-  const int team =
-      row_bytes <= Tuning::medium_row_bytes ? Tuning::row_team_medium : Tuning::row_team_long;
-  const std::int64_t resident_teams = std::min(threads / team, most_teams);
-  if (shape.classes >= Tuning::split_min_classes && shape.rows * 2 <= resident_teams)
-    return split_rows(shape, resident_teams / 2, team, Tuning::split_classes_per_part);
+  const int team = shape.row_bytes() <= Tuning::medium_row_bytes ? Tuning::row_team_medium
+                                                                 : Tuning::row_team_long;
   return whole_rows(Mapping::row_per_team, shape.rows, team, 1);
 }
 
@@ -165,20 +274,25 @@ Schedule make_schedule(const ExecutionSpace& exec, const Shape& shape) {
   if constexpr (runs_on_host<ExecutionSpace>)
     return host_schedule(shape, exec.concurrency(), max_league(exec));
   else
-    return device_schedule(shape, exec.concurrency(), max_league(exec));
+    return device_schedule(shape, device_of(exec), max_league(exec));
 }
 
-/// Kernels are passed by value, so that a launch never waits for an earlier one.
-template <class ExecutionSpace>
+/// Kernels are passed by value, so that a launch never waits for an earlier one. MaxTeam: threads of
+/// the largest team; the compiler gives a thread the registers that one such team leaves it.
+template <class ExecutionSpace, int MaxTeam>
 using SchedulePolicy =
-    Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Experimental::WorkItemProperty::HintLightWeight_t>;
+    Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<MaxTeam, 1>,
+                       Kokkos::Experimental::WorkItemProperty::HintLightWeight_t>;
+
+/// Team scratch in which the warps of a team merge their states.
+inline constexpr int merge_scratch_bytes = 2048;
 
 /// The policy of a schedule. The team shrinks by powers of two to what the kernel's registers
 /// allow.
-template <class ExecutionSpace, class Functor>
+template <int MaxTeam, class ExecutionSpace, class Functor>
 auto make_policy(const ExecutionSpace& exec, const Schedule& schedule, const Functor& functor,
                  std::size_t scratch_bytes_per_thread = 0) {
-  using Policy = SchedulePolicy<ExecutionSpace>;
+  using Policy = SchedulePolicy<ExecutionSpace, MaxTeam>;
   if constexpr (runs_on_host<ExecutionSpace>) {
     return Policy(exec, schedule.league, 1, 1);
   } else {
@@ -188,7 +302,7 @@ auto make_policy(const ExecutionSpace& exec, const Schedule& schedule, const Fun
     while (team > largest) team /= 2;
     Policy policy(exec, schedule.league, team, schedule.vector);
     return policy.set_scratch_size(
-        0, Kokkos::PerTeam(static_cast<int>(scratch_bytes_per_thread) * team));
+        0, Kokkos::PerTeam(merge_scratch_bytes + static_cast<int>(scratch_bytes_per_thread) * team));
   }
 }
 

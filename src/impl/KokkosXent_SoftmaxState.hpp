@@ -4,6 +4,7 @@
 #define KOKKOSXENT_IMPL_SOFTMAXSTATE_HPP
 
 #include <impl/KokkosXent_Exp.hpp>
+#include <impl/KokkosXent_Intrinsics.hpp>
 #include <impl/KokkosXent_Unroll.hpp>
 
 #include <Kokkos_Core.hpp>
@@ -21,14 +22,14 @@ inline constexpr Scalar infinity_v = Kokkos::Experimental::infinity_v<Scalar>;
 template <class Scalar>
 inline constexpr Scalar nan_v = Kokkos::Experimental::quiet_NaN_v<Scalar>;
 
-/// Orders two values; a NaN among them becomes the smaller, if it is not b. On the host each of the
-/// two selects is one vector instruction.
+/// Two values in order; a NaN among them as larger_of() and smaller_of() say.
 template <class Scalar>
 struct OrderedPair {
   Scalar larger;
   Scalar smaller;
 
-  KOKKOS_FUNCTION OrderedPair(Scalar a, Scalar b) : larger(a > b ? a : b), smaller(a > b ? b : a) {}
+  KOKKOS_FUNCTION OrderedPair(Scalar a, Scalar b)
+      : larger(larger_of(a, b)), smaller(smaller_of(a, b)) {}
 };
 
 /// What to subtract from logits whose maximum is max: finite where there is none (max = -inf),
@@ -99,6 +100,62 @@ struct SoftmaxState : BackgroundSums<Scalar, HasBackground> {
   }
 };
 
+/// A state measured from a maximum that many states share, so that they merge by mere additions.
+template <class Scalar, bool HasBackground>
+struct SharedMaxState : BackgroundSums<Scalar, HasBackground> {
+  Scalar rest = 0;
+  Scalar tops = 0;  // states that hold the maximum itself: 1 each
+
+  SharedMaxState() = default;
+  KOKKOS_FUNCTION SharedMaxState(const SoftmaxState<Scalar, HasBackground>& state, Scalar max) {
+    const bool has_top = state.max == max;
+    tops               = has_top ? 1 : 0;
+    rest = has_top ? state.rest : (1 + state.rest) * exp_nonpositive(state.max - shift_of(max));
+    if constexpr (HasBackground) {
+      this->gap  = state.gap_from(state.max, max);
+      this->mass = state.mass;
+    }
+  }
+  KOKKOS_FUNCTION void merge(const SharedMaxState& other) {
+    rest += other.rest;
+    tops += other.tops;
+    if constexpr (HasBackground) {
+      this->gap += other.gap;
+      this->mass += other.mass;
+    }
+  }
+  /// The maximum's own term counts once; the others that are as large join the rest.
+  KOKKOS_FUNCTION SoftmaxState<Scalar, HasBackground> state(Scalar max) const {
+    SoftmaxState<Scalar, HasBackground> all;
+    all.max  = max;
+    all.rest = max > -infinity_v<Scalar> && tops > 0 ? rest + (tops - 1) : rest;
+    if constexpr (HasBackground) {
+      all.gap  = this->gap;
+      all.mass = this->mass;
+    }
+    return all;
+  }
+};
+
+/// Kokkos reducer for the largest value; see larger_of() for NaN.
+template <class Scalar>
+class LargestOf {
+ public:
+  using reducer          = LargestOf;
+  using value_type       = Scalar;
+  using result_view_type = Kokkos::View<Scalar, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+
+  KOKKOS_FUNCTION explicit LargestOf(Scalar& result) : m_result(&result) {}
+  KOKKOS_FUNCTION void join(Scalar& into, const Scalar& from) const { into = larger_of(into, from); }
+  KOKKOS_FUNCTION void init(Scalar& value) const { value = -infinity_v<Scalar>; }
+  KOKKOS_FUNCTION Scalar& reference() const { return *m_result; }
+  KOKKOS_FUNCTION result_view_type view() const { return result_view_type(m_result); }
+  KOKKOS_FUNCTION static constexpr bool references_scalar() { return true; }
+
+ private:
+  Scalar* m_result;
+};
+
 /// Kokkos reducer that merges states.
 template <class State>
 class MergeStates {
@@ -117,6 +174,17 @@ class MergeStates {
  private:
   State* m_result;
 };
+
+/// States merged: reduce(value, reducer) gives each of those who hold one the values of all, joined.
+/// First comes their maximum, then sums, so that each evaluates one exponential.
+template <class Reduce, class Scalar, bool HasBackground>
+KOKKOS_INLINE_FUNCTION SoftmaxState<Scalar, HasBackground> merge_states(
+    const SoftmaxState<Scalar, HasBackground>& mine, const Reduce& reduce) {
+  using Shared     = SharedMaxState<Scalar, HasBackground>;
+  const Scalar max = reduce(mine.max, [](Scalar& result) { return LargestOf<Scalar>(result); });
+  return reduce(Shared(mine, max), [](Shared& result) { return MergeStates<Shared>(result); })
+      .state(max);
+}
 
 /// Lanes sums side by side, each with the rounding errors of its additions (Knuth's two-sum), so
 /// that a sum over a million classes is as exact as one over a few.
@@ -288,10 +356,20 @@ class LaneStates {
       first[l] = exp_nonpositive(others[l] - shift[l]);
       sum[l]   = first[l];
     }
-    unrolled<Size / Lanes - 1>([&](int d) {
-      for (int l = 0; l < Lanes; ++l)
-        sum[l] += exp_nonpositive(others[(d + 1) * Lanes + l] - shift[l]);
-    });
+    constexpr int depth = Size / Lanes;
+    if constexpr (Lanes == 1 && depth > 4) {
+      // A lone lane has nothing else to do while it waits for a sum: four of them side by side.
+      Scalar others_sum[4] = {};
+      unrolled<depth - 1>([&](int d) {
+        others_sum[d % 4] += exp_nonpositive(others[d + 1] - shift[0]);
+      });
+      sum[0] += (others_sum[0] + others_sum[1]) + (others_sum[2] + others_sum[3]);
+    } else {
+      unrolled<depth - 1>([&](int d) {
+        for (int l = 0; l < Lanes; ++l)
+          sum[l] += exp_nonpositive(others[(d + 1) * Lanes + l] - shift[l]);
+      });
+    }
     for (int l = 0; l < Lanes; ++l) {
       const bool beaten = new_max[l] > m_max[l];
       m_rest.scale(l, beaten ? first[l] : Scalar(1));

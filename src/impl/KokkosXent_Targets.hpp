@@ -59,13 +59,25 @@ class IndexTargets {
     m_weights      = weights;
   }
 
-  KOKKOS_FUNCTION RowTarget<Scalar> operator()(std::int64_t row) const {
-    const std::int64_t cls = m_wide ? m_wide[row * m_stride] : m_narrow[row * m_stride];
-    if (cls == m_ignore_index) return {RowKind::ignored, -1, 0, 0};
-    if (cls < 0 || cls >= m_num_classes) return {RowKind::invalid, -1, 0, 0};
-    const Scalar weight = m_weights(cls);
-    return {RowKind::counts, cls, m_keep * weight, weight};
+  /// What a row's target is made of, so that it can be loaded ahead of its use.
+  KOKKOS_FUNCTION std::int64_t load(std::int64_t row) const {
+    return m_wide ? m_wide[row * m_stride] : m_narrow[row * m_stride];
   }
+  KOKKOS_FUNCTION RowKind kind(std::int64_t label) const {
+    if (label == m_ignore_index) return RowKind::ignored;
+    return label < 0 || label >= m_num_classes ? RowKind::invalid : RowKind::counts;
+  }
+  KOKKOS_FUNCTION std::int64_t class_of(std::int64_t label) const {
+    return kind(label) == RowKind::counts ? label : -1;
+  }
+  KOKKOS_FUNCTION RowTarget<Scalar> target(std::int64_t label) const {
+    const RowKind row_kind = kind(label);
+    if (row_kind != RowKind::counts) return {row_kind, -1, 0, 0};
+    const Scalar weight = m_weights(label);
+    return {RowKind::counts, label, m_keep * weight, weight};
+  }
+
+  KOKKOS_FUNCTION RowTarget<Scalar> operator()(std::int64_t row) const { return target(load(row)); }
 
   /// b_j of one class.
   KOKKOS_FUNCTION Scalar background(std::int64_t, std::int64_t cls) const {
@@ -82,6 +94,8 @@ class IndexTargets {
   template <class W>
   class BackgroundRow {
    public:
+    static constexpr bool exists = Smoothing;
+
     KOKKOS_FUNCTION BackgroundRow(const IndexTargets& targets, std::int64_t, std::int64_t first)
         : m_share(targets.m_share), m_weights(W::row(targets.m_weights.as_matrix(), 0, first)) {}
 
@@ -130,9 +144,13 @@ class ProbabilityTargets {
     m_weights = weights;
   }
 
-  KOKKOS_FUNCTION RowTarget<Scalar> operator()(std::int64_t) const {
+  KOKKOS_FUNCTION std::int64_t load(std::int64_t) const { return -1; }
+  KOKKOS_FUNCTION RowKind kind(std::int64_t) const { return RowKind::counts; }
+  KOKKOS_FUNCTION std::int64_t class_of(std::int64_t) const { return -1; }
+  KOKKOS_FUNCTION RowTarget<Scalar> target(std::int64_t) const {
     return {RowKind::counts, -1, 0, 1};
   }
+  KOKKOS_FUNCTION RowTarget<Scalar> operator()(std::int64_t row) const { return target(load(row)); }
 
   KOKKOS_FUNCTION Scalar background(std::int64_t row, std::int64_t cls) const {
     return mass(load_value<Scalar>(m_probabilities(row, cls)), m_weights(cls));
@@ -141,6 +159,8 @@ class ProbabilityTargets {
   template <class W>
   class BackgroundRow {
    public:
+    static constexpr bool exists = true;
+
     KOKKOS_FUNCTION BackgroundRow(const ProbabilityTargets& targets, std::int64_t row,
                                   std::int64_t first)
         : m_targets(targets),
@@ -214,14 +234,17 @@ class RowGradient {
         m_scaled_total(scale * m_total) {}
 
   KOKKOS_FUNCTION Scalar log_probability(Scalar z) const { return (z - m_max) - m_log_sum; }
+  KOKKOS_FUNCTION Scalar probability(Scalar z) const {
+    return exp_of_difference(z - m_max, m_log_sum);
+  }
 
   /// A class without mass.
   KOKKOS_FUNCTION Scalar plain(Scalar z) const {
-    return m_scaled_total * exp_nonpositive(log_probability(z));
+    return m_scaled_total * probability(z);
   }
   /// A class with background mass b only.
   KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {
-    return m_scale * (m_total * exp_nonpositive(log_probability(z)) - b);
+    return m_scale * (m_total * probability(z) - b);
   }
   /// Whether a class holds more than half the probability, so that A p - q would cancel.
   KOKKOS_FUNCTION bool is_dominant(Scalar z) const { return log_probability(z) > log_half; }
@@ -233,7 +256,7 @@ class RowGradient {
   /// The class that holds the spike, and background mass b.
   KOKKOS_FUNCTION Scalar at_spike(Scalar z, Scalar b) const {
     if (is_dominant(z) || m_background_total == 0) return dominant(z, b, true);
-    return m_scale * (m_total * exp_nonpositive(log_probability(z)) - (b + m_spike));
+    return m_scale * (m_total * probability(z) - (b + m_spike));
   }
 
  private:

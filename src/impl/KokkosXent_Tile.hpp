@@ -240,7 +240,7 @@ KOKKOS_INLINE_FUNCTION TileResults<Problem> forward_tile(const Problem& problem,
   constexpr int lanes = Tile<Problem>::lanes;
   Scalar z_target[lanes];
   for (int l = 0; l < lanes; ++l)
-    z_target[l] = problem.target_logit(thread.first_row + l, targets.target[l]);
+    z_target[l] = problem.target_logit(thread.first_row + l, targets.target[l].cls);
   const auto states = sweep_tile(problem, team, thread, targets);
   TileResults<Problem> results;
   for (int l = 0; l < lanes; ++l)
@@ -260,8 +260,7 @@ KOKKOS_INLINE_FUNCTION void put_tile(const TileThread<Problem>& thread,
   if (thread.slice != 0) return;
   for (int l = 0; l < thread.row_count; ++l) {
     out.put(thread.first_row + l, results.row[l]);
-    totals.loss += static_cast<double>(results.row[l].loss);
-    totals.denominator += static_cast<double>(targets.target[l].denominator);
+    totals.add_row(results.row[l].loss, targets.target[l].denominator);
   }
 }
 
@@ -319,7 +318,7 @@ class TileGradients {
       m_log_sum[l]       = statistics.row[l].log_sum;
       m_background[l]    = statistics.row[l].background_total;
       m_total[l]         = target.spike + m_background[l];
-      z_target[l]        = problem.target_logit(thread.first_row + l, target);
+      z_target[l]        = problem.target_logit(thread.first_row + l, target.cls);
     }
     set_scale(thread, scale);
     set_at_spike(problem, thread, z_target);
@@ -330,8 +329,8 @@ class TileGradients {
   KOKKOS_FUNCTION void compute(const Scalar (&z)[Size], Scalar (&values)[Size]) const {
     unrolled<Size / lanes>([&](int d) {
       for (int l = 0; l < lanes; ++l) {
-        const Scalar log_p    = (z[d * lanes + l] - m_max[l]) - m_log_sum[l];
-        values[d * lanes + l] = m_scale[l] * m_total[l] * exp_nonpositive(log_p);
+        const Scalar p        = exp_of_difference(z[d * lanes + l] - m_max[l], m_log_sum[l]);
+        values[d * lanes + l] = m_scale[l] * m_total[l] * p;
       }
     });
     fill_uncounted(values);
@@ -464,8 +463,8 @@ struct ForwardTiles {
       const TileTargets<Problem> targets(problem, thread);
       put_tile(thread, targets, forward_tile(problem, team, thread, targets), results, totals);
     }
-    if (results.partials)
-      store_team_totals(member, totals, results.partials + member.league_rank());
+    results.reduction.finish(
+        member, sum_totals(member, member.team_size(), [&](int) { return totals; }));
   }
 };
 
@@ -515,8 +514,8 @@ struct ForwardBackwardTiles {
       for (int l = 0; l < Tile<Problem>::lanes; ++l) statistics.row[l] = forward.row[l].statistics;
       gradient_tile(problem, task, team, thread, targets, statistics);
     }
-    if (results.partials)
-      store_team_totals(member, totals, results.partials + member.league_rank());
+    results.reduction.finish(
+        member, sum_totals(member, member.team_size(), [&](int) { return totals; }));
   }
 };
 

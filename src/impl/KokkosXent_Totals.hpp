@@ -5,6 +5,7 @@
 
 #include <KokkosXent_Options.hpp>
 #include <impl/KokkosXent_Schedule.hpp>
+#include <impl/KokkosXent_SoftmaxState.hpp>
 #include <impl/KokkosXent_Targets.hpp>
 
 #include <Kokkos_Core.hpp>
@@ -18,19 +19,43 @@ namespace KokkosXent::Impl {
 struct RowTotals {
   double loss        = 0;
   double denominator = 0;
+
+  template <class Scalar>
+  KOKKOS_FUNCTION void add_row(Scalar row_loss, Scalar row_denominator) {
+    loss += static_cast<double>(row_loss);
+    denominator += static_cast<double>(row_denominator);
+  }
+  KOKKOS_FUNCTION void merge(const RowTotals& other) {
+    loss += other.loss;
+    denominator += other.denominator;
+  }
 };
 
-/// Sums the threads' totals over the team in a fixed order, and has one thread store them.
-template <class Member>
-KOKKOS_INLINE_FUNCTION void store_team_totals(const Member& team, const RowTotals& mine,
-                                              RowTotals* out) {
+/// f(i) of all i in [0, count), merged in a fixed order by the team's threads, for all of them.
+template <class Member, class F>
+KOKKOS_INLINE_FUNCTION RowTotals sum_totals(const Member& team, int count, const F& f) {
   RowTotals all;
-  const auto every_thread = Kokkos::TeamThreadRange(team, team.team_size());
   Kokkos::parallel_reduce(
-      every_thread, [&](int, double& sum) { sum += mine.loss; }, all.loss);
-  Kokkos::parallel_reduce(
-      every_thread, [&](int, double& sum) { sum += mine.denominator; }, all.denominator);
-  Kokkos::single(Kokkos::PerTeam(team), [&]() { *out = all; });
+      Kokkos::TeamThreadRange(team, count),
+      [&](int i, RowTotals& partial) { partial.merge(f(i)); }, MergeStates<RowTotals>(all));
+  return all;
+}
+
+/// True in the team of a league that comes here last; it sees what the others' first threads
+/// (Kokkos::PerTeam) have stored before they came. finished is 0 before the launch and after it.
+template <class Member>
+KOKKOS_INLINE_FUNCTION bool finishes_last(const Member& team, int* finished) {
+  int last = 0;
+  Kokkos::single(
+      Kokkos::PerTeam(team),
+      [&](int& is_last) {
+        Kokkos::memory_fence();
+        is_last = Kokkos::atomic_fetch_add(finished, 1) == team.league_size() - 1 ? 1 : 0;
+        Kokkos::memory_fence();
+        if (is_last) *finished = 0;
+      },
+      last);
+  return last != 0;
 }
 
 /// Where the reduced loss and the denominator go. Null: not wanted.
@@ -39,6 +64,8 @@ struct ReducedResults {
   Reduction reduction;
   Scalar* loss;
   double* denominator;
+
+  KOKKOS_FUNCTION bool wanted() const { return loss || denominator; }
 
   KOKKOS_FUNCTION void put(const RowTotals& totals) const {
     if (denominator) *denominator = totals.denominator;
@@ -50,43 +77,48 @@ struct ReducedResults {
   }
 };
 
-/// One team adds the partial totals of a league, in a fixed order.
+/// How the teams of a launch arrive at the totals of all rows: each leaves its own, and the last
+/// one adds them up, in a fixed order.
 template <class Scalar>
-struct ReduceTotals {
-  const RowTotals* partials;
-  int count;
+struct TotalsReduction {
+  RowTotals* partials;
+  int* finished;
   ReducedResults<Scalar> results;
 
+  /// Called once by every team, with its totals in each of its threads.
   template <class Member>
-  KOKKOS_FUNCTION void operator()(const Member& team) const {
-    RowTotals all;
-    const auto partial_range = Kokkos::TeamThreadRange(team, count);
-    Kokkos::parallel_reduce(
-        partial_range, [&](int i, double& sum) { sum += partials[i].loss; }, all.loss);
-    Kokkos::parallel_reduce(
-        partial_range, [&](int i, double& sum) { sum += partials[i].denominator; },
-        all.denominator);
+  KOKKOS_FUNCTION void finish(const Member& team, const RowTotals& totals) const {
+    if (!results.wanted()) return;
+    Kokkos::single(Kokkos::PerTeam(team), [&]() { partials[team.league_rank()] = totals; });
+    if (finishes_last(team, finished)) put(team, team.league_size());
+  }
+  /// Adds up the first `count` partial totals. For one team.
+  template <class Member>
+  KOKKOS_FUNCTION void put(const Member& team, int count) const {
+    const RowTotals all = sum_totals(team, count, [&](int i) { return partials[i]; });
     Kokkos::single(Kokkos::PerTeam(team), [&]() { results.put(all); });
   }
 };
 
-/// The mean's D ahead of a sweep: partial sums of what the rows add to it.
-template <class ExecutionSpace, class Targets>
+/// The mean's D ahead of a sweep: what the rows add to it.
+template <class ExecutionSpace, class Scalar, class Targets>
 struct SumDenominators {
   Targets targets;
   std::int64_t rows;
-  RowTotals* partials;
+  TotalsReduction<Scalar> reduction;
 
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const std::int64_t workers = std::int64_t(team.league_size()) * team.team_size();
-    const std::int64_t worker =
-        std::int64_t(team.league_rank()) * team.team_size() + team.team_rank();
-    const StridedRange range = items_of<ExecutionSpace>(worker, workers, rows);
-    RowTotals totals;
-    for (std::int64_t row = range.begin; row < range.end; row += range.step)
-      totals.denominator += static_cast<double>(targets(row).denominator);
-    store_team_totals(team, totals, partials + team.league_rank());
+    const auto mine            = sum_totals(team, team.team_size(), [&](int thread) {
+      const StridedRange range = items_of<ExecutionSpace>(
+          std::int64_t(team.league_rank()) * team.team_size() + thread, workers, rows);
+      RowTotals totals;
+      for (std::int64_t row = range.begin; row < range.end; row += range.step)
+        totals.add_row(Scalar(0), targets(row).denominator);
+      return totals;
+    });
+    reduction.finish(team, mine);
   }
 };
 
@@ -113,18 +145,16 @@ struct SumClassWeights {
 
 /// A schedule for the small kernels: teams that divide `items` among their threads.
 template <class ExecutionSpace>
-Schedule small_schedule(const ExecutionSpace& exec, std::int64_t items, std::int64_t items_per_team,
-                        int team) {
+Schedule small_schedule(const ExecutionSpace& exec, std::int64_t items,
+                        std::int64_t items_per_team) {
   const std::int64_t teams =
       std::max<std::int64_t>(1, (items + items_per_team - 1) / items_per_team);
-  const auto league = static_cast<int>(std::min<std::int64_t>(teams, max_league(exec)));
-  return {Mapping::row_per_team, league, team, 1, 1, 0};
-}
-
-/// One team for everything.
-template <class ExecutionSpace>
-Schedule one_team_schedule(const ExecutionSpace& exec) {
-  return small_schedule(exec, 1, 1, Tuning::single_team);
+  Schedule schedule{};
+  schedule.mapping = Mapping::row_per_team;
+  schedule.league  = static_cast<int>(std::min<std::int64_t>(teams, max_league(exec)));
+  schedule.team    = Tuning::small_team;
+  schedule.vector  = 1;
+  return schedule;
 }
 
 }  // namespace KokkosXent::Impl

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The KokkosXent authors
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef KOKKOSXENT_IMPL_INTRINSICS_HPP
+#define KOKKOSXENT_IMPL_INTRINSICS_HPP
+
+#include <impl/KokkosXent_ValueTypes.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+// Where one machine instruction does what portable code needs several for. This file alone names a
+// kind of machine; each function's other branch does the same on any.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define KOKKOSXENT_IMPL_PTX 1
+#else
+#define KOKKOSXENT_IMPL_PTX 0
+#endif
+
+namespace KokkosXent::Impl {
+
+/// The larger and the smaller of a and b. A NaN among them becomes the smaller if it is not b, and
+/// may become the larger too. On the host each select is one vector instruction.
+template <class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar larger_of(Scalar a, Scalar b) {
+#if KOKKOSXENT_IMPL_PTX
+  if constexpr (std::is_same_v<Scalar, float>) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+  }
+#endif
+  return a > b ? a : b;
+}
+template <class Scalar>
+KOKKOS_INLINE_FUNCTION Scalar smaller_of(Scalar a, Scalar b) {
+#if KOKKOSXENT_IMPL_PTX
+  if constexpr (std::is_same_v<Scalar, float>) {
+    float smaller;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
+    return smaller;
+  }
+#endif
+  return a > b ? b : a;
+}
+
+/// 2^x; results below the smallest normal float may be 0.
+KOKKOS_INLINE_FUNCTION float fast_exp2(float x) {
+#if KOKKOSXENT_IMPL_PTX
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return Kokkos::exp2(x);
+#endif
+}
+
+template <class T>
+inline constexpr bool is_bfloat16_bits =
+    std::is_same_v<T, bfloat16> ||
+    (KokkosHalf<T> && std::is_same_v<T, Kokkos::Experimental::bhalf_t>);
+
+template <class T>
+inline constexpr bool is_float16_bits =
+    std::is_same_v<T, float16> ||
+    (KokkosHalf<T> && std::is_same_v<T, Kokkos::Experimental::half_t>);
+
+/// Two 16-bit floats of one word, the one at the lower address first.
+template <class T>
+KOKKOS_INLINE_FUNCTION void widen_pair(std::uint32_t word, float& first, float& second) {
+  static_assert(is_bfloat16_bits<T> || is_float16_bits<T>);
+  if constexpr (is_bfloat16_bits<T>) {
+    first  = Kokkos::bit_cast<float>(word << 16);
+    second = Kokkos::bit_cast<float>(word & 0xffff0000u);
+  } else {
+#if KOKKOSXENT_IMPL_PTX
+    asm("{.reg .b16 low, high;\n"
+        " mov.b32 {low, high}, %2;\n"
+        " cvt.f32.f16 %0, low;\n"
+        " cvt.f32.f16 %1, high;}"
+        : "=f"(first), "=f"(second)
+        : "r"(word));
+#else
+    first  = float_from_float16_bits(static_cast<std::uint16_t>(word & 0xffffu));
+    second = float_from_float16_bits(static_cast<std::uint16_t>(word >> 16));
+#endif
+  }
+}
+
+/// The word of two 16-bit floats, the first at the lower address; to nearest, ties to even.
+template <class T>
+KOKKOS_INLINE_FUNCTION std::uint32_t round_pair(float first, float second) {
+  static_assert(is_bfloat16_bits<T> || is_float16_bits<T>);
+#if KOKKOSXENT_IMPL_PTX
+  std::uint32_t word;
+  if constexpr (is_bfloat16_bits<T>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+#else
+  if constexpr (is_bfloat16_bits<T>)
+    return bfloat16_bits_from_float(first) |
+           (static_cast<std::uint32_t>(bfloat16_bits_from_float(second)) << 16);
+  else
+    return float16_bits_from_float(first) |
+           (static_cast<std::uint32_t>(float16_bits_from_float(second)) << 16);
+#endif
+}
+
+/// Whether threads of consecutive rank run side by side as the lanes of a warp, and can read one
+/// another's registers.
+inline constexpr bool has_lane_exchange = KOKKOSXENT_IMPL_PTX != 0;
+inline constexpr int warp_lanes         = 32;
+
+/// All of `lanes` (a power of two) neighbouring lanes joined, for each of them: join(into, from) is
+/// to be commutative. value: a trivially copyable type of 4-byte words. Every one of the lanes must
+/// call it. Only where has_lane_exchange.
+template <class T, class Join>
+KOKKOS_INLINE_FUNCTION T join_lanes(T value, int lanes, const Join& join) {
+#if KOKKOSXENT_IMPL_PTX
+  struct Words {
+    std::uint32_t word[sizeof(T) / 4];
+  };
+  std::uint32_t lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  const std::uint32_t mask =
+      lanes == warp_lanes ? ~0u : ((1u << lanes) - 1u) << (lane & ~static_cast<std::uint32_t>(lanes - 1));
+  const auto join_at = [&](int distance) {
+    Words words = Kokkos::bit_cast<Words>(value);
+#pragma unroll
+    for (auto& word : words.word) word = __shfl_xor_sync(mask, word, distance);
+    join(value, Kokkos::bit_cast<T>(words));
+  };
+  if (lanes == warp_lanes) {
+#pragma unroll
+    for (int distance = warp_lanes / 2; distance > 0; distance /= 2) join_at(distance);
+  } else {
+    for (int distance = lanes / 2; distance > 0; distance /= 2) join_at(distance);
+  }
+#else
+  (void)lanes;
+  (void)join;
+#endif
+  return value;
+}
+
+/// Keeps the compiler from remembering, in registers, what it has computed from a pack: it is to
+/// compute that again.
+template <class Pack>
+KOKKOS_INLINE_FUNCTION void forget_uses(Pack& pack) {
+#if KOKKOSXENT_IMPL_PTX
+  if constexpr (sizeof(Pack) == 16) {
+    auto words = Kokkos::bit_cast<uint4>(pack);
+    asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
+    pack = Kokkos::bit_cast<Pack>(words);
+  }
+#else
+  (void)pack;
+#endif
+}
+
+/// Whether a cache line is read again after this access.
+enum class Reuse { likely, none };
+
+/// A load or a store of sizeof(Pack) bytes that leaves the caches to others where nothing of it is
+/// needed again.
+template <Reuse R, class Pack>
+KOKKOS_INLINE_FUNCTION Pack load_pack(const void* address) {
+#if KOKKOSXENT_IMPL_PTX
+  if constexpr (R == Reuse::none && sizeof(Pack) == 16 && alignof(Pack) == 16)
+    return Kokkos::bit_cast<Pack>(__ldcs(static_cast<const uint4*>(address)));
+#endif
+  return *static_cast<const Pack*>(address);
+}
+template <Reuse R, class Pack>
+KOKKOS_INLINE_FUNCTION void store_pack(void* address, const Pack& pack) {
+#if KOKKOSXENT_IMPL_PTX
+  if constexpr (R == Reuse::none && sizeof(Pack) == 16 && alignof(Pack) == 16) {
+    __stcs(static_cast<uint4*>(address), Kokkos::bit_cast<uint4>(pack));
+    return;
+  }
+#endif
+  *static_cast<Pack*>(address) = pack;
+}
+
+}  // namespace KokkosXent::Impl
+
+#undef KOKKOSXENT_IMPL_PTX
+
+#endif
