@@ -121,9 +121,8 @@ class CrossEntropy {
         m_constants(allocate("KokkosXent::constants"), constants_count),
         m_partial_totals(allocate("KokkosXent::partial_totals"), league_extent()),
         m_partial_states(allocate("KokkosXent::partial_states"), league_extent()),
-        m_meetings(allocate_zero("KokkosXent::meetings"), league_extent()),
-        m_finished(allocate_zero("KokkosXent::finished_teams")),
-        m_next_ticket(allocate_zero("KokkosXent::next_ticket")) {}
+        m_swept_parts(allocate_zero("KokkosXent::swept_parts"), league_extent()),
+        m_finished_teams(allocate_zero("KokkosXent::finished_teams")) {}
 
   CrossEntropy(const CrossEntropy&)            = delete;
   CrossEntropy& operator=(const CrossEntropy&) = delete;
@@ -270,7 +269,7 @@ class CrossEntropy {
   std::size_t workspace_bytes() const {
     return m_partial_totals.size() * sizeof(Impl::RowTotals) +
            m_partial_states.size() * sizeof(Impl::SoftmaxState<Scalar, true>) +
-           m_meetings.size() * sizeof(Impl::Meeting<Scalar>) + sizeof(int) + sizeof(std::int64_t);
+           (m_swept_parts.size() + 1) * sizeof(int);
   }
 
  private:
@@ -299,12 +298,8 @@ class CrossEntropy {
   double* weight_sum() const { return m_constants.data() + 1; }
 
   Impl::Workspace<Scalar> workspace() const {
-    return {static_cast<int>(m_partial_totals.size()),
-            m_partial_totals.data(),
-            m_partial_states.data(),
-            m_meetings.data(),
-            m_finished.data(),
-            m_next_ticket.data()};
+    return {m_partial_totals.data(), m_partial_states.data(), m_swept_parts.data(),
+            m_finished_teams.data()};
   }
 
   statistics_view saved_rows(const Kokkos::View<Scalar*, memory_space>& all) const {
@@ -416,7 +411,7 @@ class CrossEntropy {
         m_row_log_sum.data(),
         nullptr,
         0,
-        {m_partial_totals.data(), m_finished.data(), {m_options.reduction, nullptr, nullptr}}};
+        {m_partial_totals.data(), m_finished_teams.data(), {m_options.reduction, nullptr, nullptr}}};
     if constexpr (Loss::rank() == 1) {
       results.losses      = loss.data();
       results.loss_stride = static_cast<std::int64_t>(loss.stride(0));
@@ -463,9 +458,8 @@ class CrossEntropy {
   Kokkos::View<double*, memory_space> m_constants;  // the mean's D; sum of class weights
   Kokkos::View<Impl::RowTotals*, memory_space> m_partial_totals;
   Kokkos::View<Impl::SoftmaxState<Scalar, true>*, memory_space> m_partial_states;
-  Kokkos::View<Impl::Meeting<Scalar>*, memory_space> m_meetings;
-  Kokkos::View<int, memory_space> m_finished;
-  Kokkos::View<std::int64_t, memory_space> m_next_ticket;
+  Kokkos::View<int*, memory_space> m_swept_parts;
+  Kokkos::View<int, memory_space> m_finished_teams;
 
   Impl::ClassWeights<Scalar> m_weights{nullptr, 0, nullptr};
   std::any m_weights_owner;  // keeps the View of any type alive

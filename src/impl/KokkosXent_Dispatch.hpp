@@ -20,15 +20,13 @@
 namespace KokkosXent::Impl {
 
 /// Memory that a call uses and leaves behind without meaning, but for counters, which are zero
-/// between calls. Its size depends on the execution space alone.
+/// between calls. Arrays have max_league elements.
 template <class Scalar>
 struct Workspace {
-  int league;                                  // max_league: the size of each array
   RowTotals* partial_totals;
   SoftmaxState<Scalar, true>* partial_states;  // also holds states without background
-  Meeting<Scalar>* meetings;
-  int* finished;             // counts teams
-  std::int64_t* next_ticket;
+  int* swept_parts;  // of each row
+  int* finished;     // counts teams
 };
 
 inline const char* to_string(Mapping mapping) {
@@ -43,8 +41,6 @@ inline const char* to_string(Mapping mapping) {
       return "packed_row_per_team";
     case Mapping::teams_per_row:
       return "teams_per_row";
-    case Mapping::teams_per_row_in_sequence:
-      return "teams_per_row_in_sequence";
     case Mapping::columns:
       break;
   }
@@ -95,20 +91,20 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char
                         const GradientTask<Problem, GradientType>& task,
                         const SavedRows<typename Problem::Scalar>& saved) {
   if constexpr (!Problem::on_host && Problem::template can_pack_rows<GradientType>) {
-    constexpr bool held     = P == Pass::forward_backward;
-    constexpr int row_packs = held ? Tuning::held_packs : Tuning::stream_packs;
-    constexpr int max_team  = held ? Tuning::held_team : Problem::resident_threads;
+    constexpr int team_packs =
+        P == Pass::forward_backward ? Tuning::held_packs : Tuning::stream_packs;
     const std::string label = kernel_label(function, schedule.mapping);
     if (schedule.mapping == Mapping::packed_rows_per_team) {
       launch<Problem::resident_threads>(
           exec, label, schedule,
-          PackedRows<Mapping::rows_per_team, P, Tuning::stream_packs, Problem, GradientType>(
+          PackedRows<Mapping::rows_per_team, P, Tuning::lane_packs, Problem, GradientType>(
               problem, results, task, saved, schedule));
       return true;
     }
     if (schedule.mapping == Mapping::packed_row_per_team) {
-      launch<max_team>(exec, label, schedule,
-                       PackedRows<Mapping::row_per_team, P, row_packs, Problem, GradientType>(
+      launch<Tuning::packed_team>(
+          exec, label, schedule,
+          PackedRows<Mapping::row_per_team, P, team_packs, Problem, GradientType>(
                            problem, results, task, saved, schedule));
       return true;
     }
@@ -133,15 +129,7 @@ void sum_denominators(const typename Problem::ExecutionSpace& exec, const Proble
 
 template <class Problem>
 Division division_of(const Problem& problem, const Schedule& schedule) {
-  return {problem.rows, problem.classes, schedule.parts, schedule.part_size};
-}
-
-template <class Problem>
-Meetings<Problem> meetings_of(const Problem& problem, const Schedule& schedule,
-                              const Workspace<typename Problem::Scalar>& workspace) {
-  return {workspace.meetings, reinterpret_cast<typename Problem::State*>(workspace.partial_states),
-          workspace.partial_totals,
-          static_cast<int>(std::min<std::int64_t>(problem.rows, workspace.league / schedule.parts))};
+  return {problem.classes, schedule.parts, schedule.part_size};
 }
 
 template <class Problem>
@@ -153,8 +141,10 @@ void run_forward(const typename Problem::ExecutionSpace& exec, const char* funct
   constexpr int max_team = Problem::resident_threads;
   if (schedule.mapping == Mapping::teams_per_row)
     launch<max_team>(exec, kernel_label(function, schedule.mapping), schedule,
-                     ForwardParts<Problem>{problem, division_of(problem, schedule),
-                                           meetings_of(problem, schedule, workspace), results});
+                     ForwardParts<Problem>{
+                         problem, division_of(problem, schedule), results,
+                         reinterpret_cast<typename Problem::State*>(workspace.partial_states),
+                         workspace.swept_parts});
   else if (!launch_packed_rows<Pass::forward>(exec, function, schedule, problem, results,
                                             GradientTask<Problem, LogitType>{}, {}))
     launch_whole_rows<max_team, ForwardRowsOf<Problem>::template Kernel, ForwardTiles<Problem>>(
@@ -198,18 +188,6 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
     return;
   }
   if (denominator) sum_denominators(exec, problem, workspace, denominator);
-  if constexpr (!Problem::on_host) {
-    if (schedule.mapping == Mapping::teams_per_row_in_sequence) {
-      const auto meetings = meetings_of(problem, schedule, workspace);
-      const std::int64_t lag =
-          std::min(meetings.count - 1, schedule.league / (2 * schedule.parts) + 1);
-      launch<max_team>(exec, kernel_label(function, schedule.mapping), schedule,
-                       ForwardBackwardParts<Problem, GradientType>{
-                           problem, division_of(problem, schedule), meetings, results, task,
-                           workspace.next_ticket, lag});
-      return;
-    }
-  }
   if (!launch_packed_rows<Pass::forward_backward>(exec, function, schedule, problem, results, task,
                                                 SavedRows<Scalar>{}))
     launch_whole_rows<max_team, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
@@ -243,6 +221,7 @@ Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem
   return make_schedule(
       exec, Shape{pass, problem.rows, problem.classes, logits.row_stride, logits.class_stride,
                   static_cast<int>(size), RowWalk::lanes, RowWalk::run, Problem::resident_threads,
+                  problem.classes * static_cast<std::int64_t>(size + Problem::Targets::class_bytes),
                   packed, packs_are_all});
 }
 

@@ -10,15 +10,88 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
-#include <type_traits>
 
 namespace KokkosXent::Impl {
 
+/// Takes in the packs and edges of a row.
+template <bool HasBackground, class Background, class Packs>
+class PacksSweep {
+ public:
+  using Scalar = typename Packs::scalar_type;
+
+  KOKKOS_FUNCTION explicit PacksSweep(const Background& background) : m_background(background) {}
+
+  template <class Positions, int Size>
+  KOKKOS_FUNCTION void absorb(const Positions& positions, const Scalar (&z)[Size]) {
+    absorb_classes(m_states, m_background, positions.chunk(), z);
+  }
+  KOKKOS_FUNCTION void absorb_edge(std::int64_t cls, Scalar logit) {
+    const Scalar z[1] = {logit};
+    absorb_classes(m_states, m_background, Chunk<1, 1, false>{cls, 1, cls + 1}, z);
+  }
+  KOKKOS_FUNCTION auto state() const { return m_states.merged(); }
+
+ private:
+  const Background& m_background;
+  LaneStates<Scalar, HasBackground, 1> m_states;
+};
+
+/// The state of one thread's share of a row, which packs hold the start of; they then hold that of
+/// next_row.
+template <bool HasBackground, class Background, class Packs, class T>
+KOKKOS_INLINE_FUNCTION auto sweep_packs(const Background& background, Packs& packs,
+                                        const T* next_row) {
+  PacksSweep<HasBackground, Background, Packs> sweep(background);
+  packs.visit_and_load(
+      next_row, [&](const auto& positions, const auto& z) { sweep.absorb(positions, z); },
+      [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
+  return sweep.state();
+}
+/// The same of a row that is to be visited once more.
+template <bool HasBackground, class Background, class Packs>
+KOKKOS_INLINE_FUNCTION auto sweep_packs_first(const Background& background, Packs& packs) {
+  PacksSweep<HasBackground, Background, Packs> sweep(background);
+  packs.visit_first([&](const auto& positions, const auto& z) { sweep.absorb(positions, z); },
+                    [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
+  return sweep.state();
+}
+
+/// Writes the gradients of a row's packs and edges, as if none held the spike.
+template <class Packs, class Targets, class GradientType>
+class GradientRowWriter {
+ public:
+  using Scalar     = typename Packs::scalar_type;
+  using Background = typename Targets::template BackgroundRow<typename Packs::walk_type>;
+
+  KOKKOS_FUNCTION GradientRowWriter(const RowGradient<Scalar>& gradient,
+                                    const Background& background, GradientType* row, int head)
+      : m_gradient(gradient), m_background(background), m_row(row), m_body(row + head) {}
+
+  template <class Positions, int Size>
+  KOKKOS_FUNCTION void write(const Positions& positions, const Scalar (&z)[Size]) const {
+    Scalar values[Size];
+    class_gradients(m_gradient, m_background, positions.chunk(), z, values);
+    store_packs(m_body, positions, values);
+  }
+  KOKKOS_FUNCTION void write_edge(std::int64_t cls, Scalar logit) const {
+    const Scalar z[1] = {logit};
+    Scalar values[1];
+    class_gradients(m_gradient, m_background, Chunk<1, 1, false>{cls, 1, cls + 1}, z, values);
+    m_row[cls] = round_value<GradientType>(values[0]);
+  }
+
+ private:
+  const RowGradient<Scalar>& m_gradient;
+  const Background& m_background;
+  GradientType* m_row;
+  GradientType* m_body;
+};
+
 /// packed_rows_per_team and packed_row_per_team on devices, for the passes forward, backward and
 /// forward_backward: rows stream through the registers of a group (RowPacks), so that memory does
-/// not wait for a row's reductions. forward_backward visits a row twice and reads it from memory
-/// once: it must fit the group's registers. Needs packed rows, and a gradient whose packs are those
-/// of the logits.
+/// not wait for a row's reductions. forward_backward visits a row twice, and reads again only what
+/// does not fit the group's registers. Needs packed rows, and a gradient whose packs are those of
+/// the logits.
 template <Mapping M, Pass P, int Packs, class Problem, class GradientType>
 class PackedRows {
  public:
@@ -31,6 +104,7 @@ class PackedRows {
 
   static constexpr bool sweeps          = P != Pass::backward;
   static constexpr bool writes_gradient = P != Pass::forward;
+  static constexpr Reuse first_load     = P == Pass::forward_backward ? Reuse::likely : Reuse::none;
 
   PackedRows(const Problem& problem, const ForwardResults<Scalar>& results,
            const GradientTask<Problem, GradientType>& task, const SavedRows<Scalar>& saved,
@@ -87,7 +161,7 @@ class PackedRows {
     RowTotals totals;
     std::int64_t row = group.index();
     RowInputs inputs = row_inputs(row, m_problem.targets.load(row));
-    if (const auto* data = data_to_load(row, inputs.label)) packs.load(data);
+    packs.template load<first_load>(data_to_load(row, inputs.label));
     while (row < m_problem.rows) {
       const std::int64_t next_row = row + group.count();
       std::int64_t next_label     = inputs.label;
@@ -97,7 +171,7 @@ class PackedRows {
         run_row(group, row, inputs, common, next_row, next_label, next, packs, totals);
       } else {
         next = row_inputs(next_row, next_label);
-        if (const auto* data = data_to_load(next_row, next_label)) packs.load(data);
+        packs.template load<first_load>(data_to_load(next_row, next_label));
         pass_over(group, row, inputs, totals);
       }
       row    = next_row;
@@ -137,22 +211,16 @@ class PackedRows {
                                                       : inputs.z_target;
     RowStatistics<Scalar> statistics{};
     if constexpr (sweeps) {
-      LaneStates<Scalar, Targets::has_background, RowWalk::lanes> states;
-      const auto absorb = [&](const auto& positions, const auto& z) {
-        absorb_classes(states, background, positions.chunk(), z);
-      };
-      const auto absorb_edge = [&](std::int64_t cls, Scalar value) {
-        const Scalar z[1] = {value};
-        absorb_classes(states, background, Chunk<1, 1, false>{cls, 1, cls + 1}, z);
-      };
+      typename Problem::State state;
       if constexpr (writes_gradient) {
-        packs.visit_held(absorb, absorb_edge);
+        state = sweep_packs_first<Targets::has_background>(background, packs);
       } else {
-        next = row_inputs(next_row, next_label);
-        packs.visit_and_load(data_to_load(next_row, next_label), absorb, absorb_edge);
+        next  = row_inputs(next_row, next_label);
+        state = sweep_packs<Targets::has_background>(background, packs,
+                                                     data_to_load(next_row, next_label));
       }
       const auto target = m_problem.targets.target(inputs.label);
-      const auto result = finish_row(m_problem, target, group.merge(states.merged()), z_target);
+      const auto result = finish_row(m_problem, target, group.merge(state), z_target);
       put(group, row, target, result, totals);
       statistics = result.statistics;
     } else {
@@ -163,24 +231,18 @@ class PackedRows {
       const auto target  = m_problem.targets.target(inputs.label);
       const Scalar scale = m_task.scale.is_common() ? common_scale : m_task.scale(row);
       const RowGradient<Scalar> gradient(target, statistics, scale);
-      GradientType* const out  = m_task.gradient.data + row * m_task.gradient.row_stride;
-      GradientType* const body = out + packs.head();
-      const bool holds_spike   = target.cls >= 0 && packs.visits(target.cls);
-      next                     = row_inputs(next_row, next_label);
-      const auto* next_data    = data_to_load(next_row, next_label);
-      const auto write = [&](const auto& positions, const auto& z) {
-        Scalar values[std::extent_v<std::remove_reference_t<decltype(z)>>];
-        class_gradients(gradient, background, positions.chunk(), z, values);
-        store_packs(body, positions, values);
+      const bool holds_spike = target.cls >= 0 && packs.visits(target.cls);
+      next                   = row_inputs(next_row, next_label);
+      const auto* next_data   = data_to_load(next_row, next_label);
+      const GradientRowWriter<RegisterPacks, Targets, GradientType> writer(
+          gradient, background, m_task.gradient.data + row * m_task.gradient.row_stride,
+          packs.head());
+      const auto write      = [&](const auto& positions, const auto& z) {
+        writer.write(positions, z);
       };
-      const auto write_edge = [&](std::int64_t cls, Scalar value) {
-        const Scalar z[1] = {value};
-        Scalar values[1];
-        class_gradients(gradient, background, Chunk<1, 1, false>{cls, 1, cls + 1}, z, values);
-        out[cls] = round_value<GradientType>(values[0]);
-      };
+      const auto write_edge = [&](std::int64_t cls, Scalar z) { writer.write_edge(cls, z); };
       if constexpr (sweeps)
-        packs.visit_held_and_load(next_data, write, write_edge);
+        packs.visit_second_and_load(next_data, write, write_edge);
       else
         packs.visit_and_load(next_data, write, write_edge);
       if (holds_spike)

@@ -361,16 +361,23 @@ struct PackPositions {
 
 /// The packs of a row that one thread of a group on a device has in registers, `Packs` at a time:
 /// each is loaded anew as soon as it has been visited, with what comes next in the row or with the
-/// start of the next row, so that loads are always on their way. A row that fits in one go stays in
-/// registers for a second visit.
+/// start of the next row, so that loads are always on their way. A row that is visited twice is
+/// first visited forwards, up to its last packs, which stay in registers, and then backwards: what
+/// does not fit the registers is read again, the latest first, as caches keep it.
 ///
 /// Threads side by side, Step of them (0: the whole group), have packs side by side; a thread's
 /// packs are that far apart, so that their addresses are one register and constants. Needs packed
 /// rows of fewer than 2^31 packs, and a group of no fewer threads than a row has classes outside its
 /// packs (its edges).
+///
+/// visit(positions, values) is called for packs, visit_edge(class, value) for the edges. Values of
+/// classes that do not exist are -inf.
 template <class W, class T, class Scalar, int Packs, int Step>
 class RowPacks {
  public:
+  using walk_type   = W;
+  using scalar_type = Scalar;
+
   static constexpr int run     = W::run;
   static constexpr int at_once = packs_at_once<Scalar, run, Packs>;
 
@@ -378,54 +385,57 @@ class RowPacks {
   KOKKOS_FUNCTION RowPacks(int thread, int threads, std::int64_t classes, bool packs_are_all)
       : m_thread(thread), m_threads(threads), m_classes(classes), m_packs_are_all(packs_are_all) {}
 
-  /// Loads the start of a row, over what is of no more use.
+  /// Loads the start of a row, over what is of no more use; null: of none.
+  template <Reuse R>
   KOKKOS_FUNCTION void load(const T* row) {
     move_to(row);
-    unrolled<Packs>([&](int p) { load_one(p); });
+    unrolled<Packs>([&](int p) { load_one<R>(p); });
   }
 
-  /// visit(positions, values) for all packs of a row that fits, and visit_edge(class, value) for
-  /// the edges. Values of classes that do not exist are -inf.
-  template <class Visit, class VisitEdge>
-  KOKKOS_FUNCTION void visit_held(const Visit& visit, const VisitEdge& visit_edge) {
-    visit_own_edge(visit_edge);
-    fill_missing();
-    unrolled<Packs / at_once>([&](int g) {
-      if (has_group(m_left, g)) visit_group(m_first, m_left, m_head, g, visit);
-    });
-    unrolled<Packs>([&](int p) { forget_uses(m_packs[p]); });
-  }
-  /// The same, and loads the start of next_row; null: of none.
-  template <class Visit, class VisitEdge>
-  KOKKOS_FUNCTION void visit_held_and_load(const T* next_row, const Visit& visit,
-                                           const VisitEdge& visit_edge) {
-    visit_own_edge(visit_edge);
-    visit_last_and_load(next_row, visit);
-  }
-  /// The same for a row of any length.
+  /// The only visit of a row; loads the start of next_row.
   template <class Visit, class VisitEdge>
   KOKKOS_FUNCTION void visit_and_load(const T* next_row, const Visit& visit,
                                       const VisitEdge& visit_edge) {
     visit_own_edge(visit_edge);
-    const int advance = Packs * m_threads;
-    while (m_left > advance) {
-      const int first = m_first;
-      const int left  = m_left;
-      m_first += advance;
-      m_left -= advance;
-      m_next += advance;
-      visit_and_load_packs(first, left, m_head, visit);
-    }
+    visit_all_but_last<Reuse::none>(visit);
     fill_missing();
-    visit_last_and_load(next_row, visit);
+    const Place place = m_place;
+    move_to(next_row);
+    visit_and_load_last<Reuse::none>(place, visit);
+  }
+
+  /// The first of two visits of a row.
+  template <class Visit, class VisitEdge>
+  KOKKOS_FUNCTION void visit_first(const Visit& visit, const VisitEdge& visit_edge) {
+    visit_own_edge(visit_edge);
+    visit_all_but_last<Reuse::likely>(visit);
+    fill_missing();
+    unrolled<Packs / at_once>([&](int g) {
+      if (has_group(m_place, g)) visit_group(m_place, g, visit);
+    });
+    unrolled<Packs>([&](int p) { forget_uses(m_packs[p]); });
+  }
+  /// The second one; loads the start of next_row.
+  template <class Visit, class VisitEdge>
+  KOKKOS_FUNCTION void visit_second_and_load(const T* next_row, const Visit& visit,
+                                             const VisitEdge& visit_edge) {
+    visit_own_edge(visit_edge);
+    while (m_place.first > first_pack()) {
+      const Place place = m_place;
+      advance_by(-Packs * m_threads);
+      visit_and_load_last<Reuse::none>(place, visit);
+    }
+    const Place place = m_place;
+    move_to(next_row);
+    visit_and_load_last<Reuse::likely>(place, visit);
   }
 
   /// Classes before the first pack.
-  KOKKOS_FUNCTION int head() const { return m_head; }
+  KOKKOS_FUNCTION int head() const { return m_place.head; }
   /// Whether this thread visits a class of the row.
   KOKKOS_FUNCTION bool visits(std::int64_t cls) const {
-    if (!m_packs_are_all && (cls < m_head || cls >= body_end())) return cls == own_edge();
-    const auto pack  = static_cast<std::uint32_t>((cls - m_head) / run);
+    if (!m_packs_are_all && (cls < head() || cls >= body_end())) return cls == own_edge();
+    const auto pack  = static_cast<std::uint32_t>((cls - head()) / run);
     const auto place = static_cast<int>(pack % static_cast<std::uint32_t>(Packs * m_threads));
     const int after  = place - first_pack();
     return after >= 0 && after < Packs * step() && after % step() == 0;
@@ -434,19 +444,28 @@ class RowPacks {
  private:
   using RowPack = Pack<T, run>;
 
+  /// Where m_packs[0] belongs.
+  struct Place {
+    int head;   // of the row
+    int first;  // pack of the row
+    int left;   // packs of the row from there on
+  };
+
   KOKKOS_FUNCTION int step() const { return Step > 0 ? Step : m_threads; }
   KOKKOS_FUNCTION int first_pack() const {
     return Step > 0 ? m_thread / step() * step() * Packs + m_thread % step() : m_thread;
   }
-
   /// Whether any pack of a group exists. The branch also keeps compilers from working on all groups
   /// at the same time, for which there are not registers enough.
-  KOKKOS_FUNCTION bool has_group(int left, int g) const { return g * at_once * step() < left; }
+  KOKKOS_FUNCTION bool has_group(const Place& place, int g) const {
+    return g * at_once * step() < place.left;
+  }
 
   template <class Visit>
-  KOKKOS_FUNCTION void visit_group(int first, int left, int head, int g, const Visit& visit) const {
+  KOKKOS_FUNCTION void visit_group(const Place& place, int g, const Visit& visit) const {
     const int before = g * at_once * step();
-    const PackPositions<at_once, run> positions{first + before, step(), left - before, head};
+    const PackPositions<at_once, run> positions{place.first + before, step(), place.left - before,
+                                                place.head};
     Scalar values[at_once * run];
     unrolled<at_once>([&](int p) {
       if (stores_infinity<T> || positions.exists(p))
@@ -457,27 +476,29 @@ class RowPacks {
     });
     visit(positions, values);
   }
-  template <class Visit>
-  KOKKOS_FUNCTION void visit_and_load_packs(int first, int left, int head, const Visit& visit) {
+  template <Reuse R, class Visit>
+  KOKKOS_FUNCTION void visit_all_but_last(const Visit& visit) {
+    const int advance = Packs * m_threads;
+    while (m_place.left > advance) {
+      const Place place = m_place;
+      advance_by(advance);
+      unrolled<Packs / at_once>([&](int g) {
+        visit_group(place, g, visit);
+        unrolled<at_once>([&](int p) { load_one<R>(g * at_once + p); });
+      });
+    }
+  }
+  /// Visits what belongs to place, and loads what belongs to m_place.
+  template <Reuse R, class Visit>
+  KOKKOS_FUNCTION void visit_and_load_last(const Place& place, const Visit& visit) {
     unrolled<Packs / at_once>([&](int g) {
-      visit_group(first, left, head, g, visit);
-      unrolled<at_once>([&](int p) { load_one(g * at_once + p); });
+      if (has_group(place, g)) visit_group(place, g, visit);
+      unrolled<at_once>([&](int p) { load_one<R>(g * at_once + p); });
     });
   }
-  template <class Visit>
-  KOKKOS_FUNCTION void visit_last_and_load(const T* next_row, const Visit& visit) {
-    const int first = m_first;
-    const int left  = m_left;
-    const int head  = m_head;
-    move_to(next_row);
-    unrolled<Packs / at_once>([&](int g) {
-      if (has_group(left, g)) visit_group(first, left, head, g, visit);
-      unrolled<at_once>([&](int p) { load_one(g * at_once + p); });
-    });
-  }
+  template <Reuse R>
   KOKKOS_FUNCTION void load_one(int p) {
-    if (p * step() < m_left)
-      m_packs[p] = load_pack<Reuse::none, RowPack>(m_next + p * step());
+    if (p * step() < m_place.left) m_packs[p] = load_pack<R, RowPack>(m_next + p * step());
   }
   KOKKOS_FUNCTION void fill_missing() {
     if constexpr (stores_infinity<T>) {
@@ -485,27 +506,30 @@ class RowPacks {
       unrolled<run>([&](int e) { values[e] = -Kokkos::Experimental::infinity_v<Scalar>; });
       const auto missing = round_pack<T, run>(values, 0);
       unrolled<Packs>([&](int p) {
-        if (p * step() >= m_left) m_packs[p] = missing;
+        if (p * step() >= m_place.left) m_packs[p] = missing;
       });
     }
   }
+  KOKKOS_FUNCTION void advance_by(int packs) {
+    m_place.first += packs;
+    m_place.left -= packs;
+    m_next += packs;
+  }
   KOKKOS_FUNCTION void move_to(const T* row) {
-    m_first = first_pack();
-    m_left  = 0;
-    m_head  = 0;
+    m_place = {0, first_pack(), 0};
     if (!row) return;
-    if (!m_packs_are_all) m_head = static_cast<int>(W::head_size(row, 1, 0, m_classes));
-    m_left = static_cast<int>((m_classes - m_head) / run) - m_first;
-    m_next = reinterpret_cast<const RowPack*>(row + m_head) + m_first;
+    if (!m_packs_are_all) m_place.head = static_cast<int>(W::head_size(row, 1, 0, m_classes));
+    m_place.left = static_cast<int>((m_classes - head()) / run) - m_place.first;
+    m_next       = reinterpret_cast<const RowPack*>(row + head()) + m_place.first;
     if (!m_packs_are_all && own_edge() < m_classes) m_edge_value = row[own_edge()];
   }
 
   KOKKOS_FUNCTION std::int64_t body_end() const {
-    return m_head + (m_classes - m_head) / run * run;
+    return head() + (m_classes - head()) / run * run;
   }
   /// This thread's class outside of packs, if less than m_classes.
   KOKKOS_FUNCTION std::int64_t own_edge() const {
-    return m_thread < m_head ? m_thread : body_end() + (m_thread - m_head);
+    return m_thread < head() ? m_thread : body_end() + (m_thread - head());
   }
   template <class VisitEdge>
   KOKKOS_FUNCTION void visit_own_edge(const VisitEdge& visit_edge) const {
@@ -519,9 +543,7 @@ class RowPacks {
   std::int64_t m_classes;
   bool m_packs_are_all;
   const RowPack* m_next = nullptr;  // what m_packs[0] was loaded from
-  int m_head            = 0;
-  int m_first           = 0;  // its place in the row
-  int m_left            = 0;  // packs of the row from there on
+  Place m_place{};
   T m_edge_value;
   RowPack m_packs[Packs];
 };

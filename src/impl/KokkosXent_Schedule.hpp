@@ -18,37 +18,35 @@ enum class Mapping {
   packed_rows_per_team,  // the same, streaming through registers
   row_per_team,
   packed_row_per_team,
-  teams_per_row,              // one long row over several teams
-  teams_per_row_in_sequence,  // the same for many rows, each swept twice while it is in cache
-  columns                     // threads run along rows that are adjacent in memory (LayoutLeft)
+  teams_per_row,  // a long row over several teams
+  columns         // threads run along rows that are adjacent in memory (LayoutLeft)
 };
 
 /// All tuning: what shapes go to which mapping, and in teams of what size.
 struct Tuning {
   // Devices
-  static constexpr int resident_threads       = 768;     // a multiprocessor; sets registers a thread
+  static constexpr int resident_threads       = 640;     // a multiprocessor; sets registers a thread
   static constexpr int resident_threads_large = 512;     // the same for kernels of larger states
   static constexpr int tile_rows              = 32;      // adjacent rows a tile: one warp's width
   static constexpr int tile_min_rows          = 8;       // fewer rows: their classes are strided
-  static constexpr int tile_slices            = 8;       // threads that share a row of a tile
-  static constexpr int tile_slices_few        = 32;      // the same where there are few tiles
+  static constexpr int tile_slices            = 16;      // threads that share a row of a tile
   static constexpr int short_row_bytes        = 2048;    // rows up to this: rows_per_team
   static constexpr int short_rows_team        = 128;     // threads
   static constexpr int medium_row_bytes       = 16384;   // rows up to this: row_team_medium
   static constexpr int row_team_medium        = 128;
   static constexpr int row_team_long          = 256;
-  static constexpr int stream_packs           = 4;       // 16-byte packs that a thread has in flight
-  static constexpr int stream_max_warps       = 16;      // that share a row
-  static constexpr int stream_one_warp_bytes  = 8192;    // rows up to this: by one warp
+  static constexpr int lane_packs             = 8;       // 16-byte packs in registers, one warp a row
+  static constexpr int stream_packs           = 12;      // the same for a team a row
+  static constexpr int held_packs             = 16;      // the same where a row is visited twice
+  static constexpr int packed_team            = 512;     // threads of a multiprocessor, team a row
+  static constexpr int one_warp_bytes         = 16384;   // rows up to this: one warp a row
   static constexpr int row_overhead_packs     = 14;      // packs visited in the time of a row's rest
-  static constexpr int row_overhead_packs_lanes = 8;     // the same where one warp has the row
-  static constexpr int held_packs             = 16;      // the same for rows that are visited twice
-  static constexpr int held_team              = 512;     // sets registers a thread
   static constexpr int edge_threads           = 16;      // for the classes outside a row's packs
+  static constexpr int writing_lanes          = 4;       // of short rows, to write whole sectors
+  static constexpr int cache_percent          = 60;      // of the last-level cache, for second visits
   static constexpr int split_min_classes      = 8192;    // shorter rows are not split
   static constexpr int split_min_part         = 4096;    // classes
-  static constexpr int split_team             = 256;
-  static constexpr int part_bytes             = 65536;   // of a row that is split for its second sweep
+  static constexpr int split_team             = 128;
   static constexpr int smallest_team          = 64;      // bounds the league: every team resident
   static constexpr int small_team             = 512;     // threads of the teams of small kernels
   static constexpr int denominator_rows       = 8192;    // targets that a team adds up
@@ -83,6 +81,7 @@ struct Shape {
   int lanes;             // Walk::lanes
   int run;               // Walk::run
   int resident_threads;  // of a multiprocessor
+  std::int64_t visited_bytes;  // of a row's operands that forward_backward visits twice
   bool packed;         // packs of the logits are packs of the gradient in every row
   bool packs_are_all;    // no class of any row is outside of them
 
@@ -162,10 +161,20 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
   return whole_rows(Mapping::row_per_team, shape.rows);
 }
 
+/// The smallest team with which the rows that a device works on at a time fit its cache, so that
+/// they are still there for their second visit.
+inline int team_for_cache(const Shape& shape, const Device& device, int resident_threads) {
+  int team = warp_lanes;
+  while (2 * team <= resident_threads &&
+         device.multiprocessors * (resident_threads / team) * shape.visited_bytes * 100 >
+             device.last_level_cache * Tuning::cache_percent)
+    team *= 2;
+  return team;
+}
+
 /// A schedule for packed rows, of which a multiprocessor has several in its registers: groups that
 /// take equally many rows, of as many lanes as make the whole work shortest: each row costs a lane
-/// the packs it visits, and what the row's reductions cost. False where rows are too few or, for
-/// the two visits of forward_backward, too long.
+/// the packs it visits, and what the row's reductions cost. False where rows are too few.
 inline bool packed_rows(const Shape& shape, const Device& device, Schedule& schedule) {
   const std::int64_t packs = (shape.classes + shape.run - 1) / shape.run;
   const bool held          = shape.pass == Pass::forward_backward;
@@ -181,9 +190,12 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
   schedule.part_size     = shape.classes;
   schedule.packs_are_all = shape.packs_are_all;
 
-  if (packs <= Tuning::stream_packs * warp_lanes) {
+  if (packs <= Tuning::lane_packs * warp_lanes) {
+    // Lanes that write are to fill whole sectors of memory together.
     int lanes = shape.packs_are_all ? 1 : Tuning::edge_threads;
-    while (packs_each(lanes) > Tuning::stream_packs) lanes *= 2;
+    while (packs_each(lanes) > Tuning::lane_packs) lanes *= 2;
+    if (shape.pass != Pass::forward)
+      while (lanes < Tuning::writing_lanes && packs_each(lanes) > Tuning::writing_lanes) lanes *= 2;
     schedule.mapping = Mapping::packed_rows_per_team;
     schedule.vector  = lanes;
     schedule.team    = Tuning::short_rows_team / lanes;
@@ -193,38 +205,31 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
   }
   if (shape.rows < device.multiprocessors) return false;
   if (held) {
-    int team = warp_lanes;
-    while (packs_each(team) > Tuning::held_packs) team += warp_lanes;
-    if (team > Tuning::held_team) return false;
     schedule.mapping = Mapping::packed_row_per_team;
     schedule.vector  = 1;
-    schedule.team    = team;
-    schedule.league  = static_cast<int>(balanced(groups(team, Tuning::held_team)));
+    schedule.team    = team_for_cache(shape, device, Tuning::packed_team);
+    schedule.league  = static_cast<int>(balanced(groups(schedule.team, Tuning::packed_team)));
+    return true;
+  }
+  if (shape.row_bytes() <= Tuning::one_warp_bytes) {
+    schedule.mapping = Mapping::packed_rows_per_team;
+    schedule.vector  = warp_lanes;
+    schedule.team    = Tuning::short_rows_team / warp_lanes;
+    schedule.league  = static_cast<int>(
+        (balanced(groups(warp_lanes, shape.resident_threads)) + schedule.team - 1) / schedule.team);
     return true;
   }
   std::int64_t least = 0;
-  for (int warps = shape.row_bytes() <= Tuning::stream_one_warp_bytes ? 1 : 2;
-       warps <= Tuning::stream_max_warps; warps *= 2) {
-    const int lanes              = warps * warp_lanes;
-    const std::int64_t at_a_time = groups(lanes, shape.resident_threads);
+  for (int team = 2 * warp_lanes; team <= Tuning::packed_team; team *= 2) {
+    const std::int64_t at_a_time = groups(team, Tuning::packed_team);
     const std::int64_t rounds    = (shape.rows + at_a_time - 1) / at_a_time;
-    const std::int64_t cost =
-        rounds * (packs_each(lanes) +
-                  (warps == 1 ? Tuning::row_overhead_packs_lanes : Tuning::row_overhead_packs));
+    const std::int64_t cost      = rounds * (packs_each(team) + Tuning::row_overhead_packs);
     if (least != 0 && cost >= least) continue;
-    least                = cost;
-    const auto in_flight = balanced(at_a_time);
-    if (warps == 1) {
-      schedule.mapping = Mapping::packed_rows_per_team;
-      schedule.vector  = lanes;
-      schedule.team    = Tuning::short_rows_team / lanes;
-      schedule.league  = static_cast<int>((in_flight + schedule.team - 1) / schedule.team);
-    } else {
-      schedule.mapping = Mapping::packed_row_per_team;
-      schedule.vector  = 1;
-      schedule.team    = lanes;
-      schedule.league  = static_cast<int>(in_flight);
-    }
+    least            = cost;
+    schedule.mapping = Mapping::packed_row_per_team;
+    schedule.vector  = 1;
+    schedule.team    = team;
+    schedule.league  = static_cast<int>(balanced(at_a_time));
   }
   return true;
 }
@@ -237,9 +242,7 @@ inline Schedule device_schedule(const Shape& shape, const Device& device, std::i
   const std::int64_t threads = std::int64_t(device.multiprocessors) * shape.resident_threads;
   if (shape.rows_are_adjacent() && shape.rows >= Tuning::tile_min_rows) {
     const std::int64_t tiles = (shape.rows + Tuning::tile_rows - 1) / Tuning::tile_rows;
-    const bool few           = tiles * Tuning::tile_rows * Tuning::tile_slices * 2 < threads;
-    const int slices         = few ? Tuning::tile_slices_few : Tuning::tile_slices;
-    return whole_rows(Mapping::columns, tiles, Tuning::tile_rows * slices, 1);
+    return whole_rows(Mapping::columns, tiles, Tuning::tile_rows * Tuning::tile_slices, 1);
   }
   Schedule schedule{};
   if (shape.packed && packed_rows(shape, device, schedule)) return schedule;
@@ -251,20 +254,15 @@ inline Schedule device_schedule(const Shape& shape, const Device& device, std::i
         std::min(resident / shape.rows,
                  (shape.classes + Tuning::split_min_part - 1) / Tuning::split_min_part),
         Tuning::split_team, most_teams);
-  const std::int64_t parts = (shape.row_bytes() + Tuning::part_bytes - 1) / Tuning::part_bytes;
-  if (shape.pass == Pass::forward_backward && shape.classes >= Tuning::split_min_classes &&
-      parts > 1) {
-    schedule         = split_rows(shape, parts, Tuning::split_team, resident);
-    schedule.mapping = Mapping::teams_per_row_in_sequence;
-    return schedule;
-  }
   if (shape.row_bytes() <= Tuning::short_row_bytes) {
     const int vector = ceil_to_power_of_two((shape.classes + 3) / 4, warp_lanes);
     const int team   = Tuning::short_rows_team / vector;
     return whole_rows(Mapping::rows_per_team, (shape.rows + team - 1) / team, team, vector);
   }
-  const int team = shape.row_bytes() <= Tuning::medium_row_bytes ? Tuning::row_team_medium
-                                                                 : Tuning::row_team_long;
+  int team = shape.row_bytes() <= Tuning::medium_row_bytes ? Tuning::row_team_medium
+                                                           : Tuning::row_team_long;
+  if (shape.pass == Pass::forward_backward)
+    team = std::max(team, team_for_cache(shape, device, shape.resident_threads));
   return whole_rows(Mapping::row_per_team, shape.rows, team, 1);
 }
 

@@ -348,23 +348,24 @@ class LaneStates {
   template <int Size>
   KOKKOS_FUNCTION void absorb_exponentials(const Scalar (&others)[Size],
                                            const Scalar (&new_max)[Lanes]) {
-    Scalar shift[Lanes];
     Scalar first[Lanes];
     Scalar sum[Lanes];
-    for (int l = 0; l < Lanes; ++l) {
-      shift[l] = shift_of(new_max[l]);
-      first[l] = exp_nonpositive(others[l] - shift[l]);
-      sum[l]   = first[l];
-    }
     constexpr int depth = Size / Lanes;
-    if constexpr (Lanes == 1 && depth > 4) {
+    if constexpr (Lanes == 1) {
       // A lone lane has nothing else to do while it waits for a sum: four of them side by side.
-      Scalar others_sum[4] = {};
-      unrolled<depth - 1>([&](int d) {
-        others_sum[d % 4] += exp_nonpositive(others[d + 1] - shift[0]);
-      });
-      sum[0] += (others_sum[0] + others_sum[1]) + (others_sum[2] + others_sum[3]);
+      const ExponentialsBelow<Scalar> exponentials(shift_of(new_max[0]));
+      const Scalar old_max_term = exponentials(others[0]);
+      Scalar sums[4]            = {old_max_term, 0, 0, 0};
+      unrolled<depth - 1>([&](int d) { sums[(d + 1) % 4] += exponentials(others[d + 1]); });
+      first[0] = old_max_term * exponentials.factor();
+      sum[0]   = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * exponentials.factor();
     } else {
+      Scalar shift[Lanes];
+      for (int l = 0; l < Lanes; ++l) {
+        shift[l] = shift_of(new_max[l]);
+        first[l] = exp_nonpositive(others[l] - shift[l]);
+        sum[l]   = first[l];
+      }
       unrolled<depth - 1>([&](int d) {
         for (int l = 0; l < Lanes; ++l)
           sum[l] += exp_nonpositive(others[(d + 1) * Lanes + l] - shift[l]);

@@ -8,6 +8,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace KokkosXent::Impl {
@@ -44,6 +45,7 @@ class IndexTargets {
  public:
   static constexpr bool has_background         = Smoothing;
   static constexpr bool background_total_known = true;
+  static constexpr std::size_t class_bytes     = 0;  // of a row's own operands
 
   IndexTargets(const std::int32_t* indices, std::int64_t stride)
       : m_narrow(indices), m_stride(stride) {}
@@ -133,6 +135,7 @@ class ProbabilityTargets {
  public:
   static constexpr bool has_background         = true;
   static constexpr bool background_total_known = false;
+  static constexpr std::size_t class_bytes     = sizeof(T);
 
   explicit ProbabilityTargets(const Matrix<const T>& probabilities)
       : m_probabilities(probabilities) {}
@@ -225,22 +228,22 @@ class RowGradient {
 
   KOKKOS_FUNCTION RowGradient(const RowTarget<Scalar>& target,
                               const RowStatistics<Scalar>& statistics, Scalar scale)
-      : m_max(statistics.max),
+      : m_exponentials(statistics.max),
+        m_max(statistics.max),
         m_log_sum(statistics.log_sum),
+        m_inverse_sum(exp_nonpositive(-statistics.log_sum) * m_exponentials.factor()),
         m_scale(scale),
         m_background_total(statistics.background_total),
         m_spike(target.spike),
         m_total(m_spike + m_background_total),
-        m_scaled_total(scale * m_total) {}
+        m_scaled_total(scale * m_total * m_inverse_sum) {}
 
   KOKKOS_FUNCTION Scalar log_probability(Scalar z) const { return (z - m_max) - m_log_sum; }
-  KOKKOS_FUNCTION Scalar probability(Scalar z) const {
-    return exp_of_difference(z - m_max, m_log_sum);
-  }
+  KOKKOS_FUNCTION Scalar probability(Scalar z) const { return m_exponentials(z) * m_inverse_sum; }
 
   /// A class without mass.
   KOKKOS_FUNCTION Scalar plain(Scalar z) const {
-    return m_scaled_total * probability(z);
+    return m_scaled_total * m_exponentials(z);
   }
   /// A class with background mass b only.
   KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {
@@ -260,8 +263,10 @@ class RowGradient {
   }
 
  private:
+  ExponentialsBelow<Scalar> m_exponentials;
   Scalar m_max;
   Scalar m_log_sum;
+  Scalar m_inverse_sum;  // 1 / d
   Scalar m_scale;
   Scalar m_background_total;
   Scalar m_spike;

@@ -33,7 +33,7 @@ struct Tile {
   static constexpr int lanes    = Problem::RowWalk::lanes;          // rows a thread owns
   static constexpr int threads  = on_host ? 1 : Tuning::tile_rows;  // threads side by side
   static constexpr int rows     = lanes * threads;                  // rows a tile
-  static constexpr int depth    = 8;                                // classes taken in at once
+  static constexpr int depth    = on_host ? 8 : 16;                 // classes taken in at once
 
   KOKKOS_FUNCTION static std::int64_t count(std::int64_t all_rows) {
     return (all_rows + rows - 1) / rows;
@@ -329,8 +329,8 @@ class TileGradients {
   KOKKOS_FUNCTION void compute(const Scalar (&z)[Size], Scalar (&values)[Size]) const {
     unrolled<Size / lanes>([&](int d) {
       for (int l = 0; l < lanes; ++l) {
-        const Scalar p        = exp_of_difference(z[d * lanes + l] - m_max[l], m_log_sum[l]);
-        values[d * lanes + l] = m_scale[l] * m_total[l] * p;
+        const Scalar log_p    = (z[d * lanes + l] - m_max[l]) - m_log_sum[l];
+        values[d * lanes + l] = m_scale[l] * m_total[l] * exp_nonpositive(log_p);
       }
     });
     fill_uncounted(values);

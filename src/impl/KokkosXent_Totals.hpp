@@ -41,18 +41,18 @@ KOKKOS_INLINE_FUNCTION RowTotals sum_totals(const Member& team, int count, const
   return all;
 }
 
-/// True in the team of a league that comes here last; it sees what the others' first threads
-/// (Kokkos::PerTeam) have stored before they came. finished is 0 before the launch and after it.
+/// True in the last of `all` teams that come here; it sees what the others' first threads
+/// (Kokkos::PerTeam) have stored before they came. counter is 0 before the first and after the last.
 template <class Member>
-KOKKOS_INLINE_FUNCTION bool finishes_last(const Member& team, int* finished) {
+KOKKOS_INLINE_FUNCTION bool counts_last(const Member& team, int* counter, int all) {
   int last = 0;
   Kokkos::single(
       Kokkos::PerTeam(team),
       [&](int& is_last) {
         Kokkos::memory_fence();
-        is_last = Kokkos::atomic_fetch_add(finished, 1) == team.league_size() - 1 ? 1 : 0;
+        is_last = Kokkos::atomic_fetch_add(counter, 1) == all - 1 ? 1 : 0;
         Kokkos::memory_fence();
-        if (is_last) *finished = 0;
+        if (is_last) *counter = 0;
       },
       last);
   return last != 0;
@@ -77,26 +77,28 @@ struct ReducedResults {
   }
 };
 
-/// How the teams of a launch arrive at the totals of all rows: each leaves its own, and the last
-/// one adds them up, in a fixed order.
+/// How teams arrive at the totals of all rows: each leaves its own, and the last one adds them up,
+/// in a fixed order.
 template <class Scalar>
 struct TotalsReduction {
   RowTotals* partials;
   int* finished;
   ReducedResults<Scalar> results;
 
-  /// Called once by every team, with its totals in each of its threads.
+  /// Called once by each of `all` teams, by team `index` with its totals in each of its threads.
+  template <class Member>
+  KOKKOS_FUNCTION void finish(const Member& team, const RowTotals& totals, int index,
+                              int all) const {
+    if (!results.wanted()) return;
+    Kokkos::single(Kokkos::PerTeam(team), [&]() { partials[index] = totals; });
+    if (!counts_last(team, finished, all)) return;
+    const RowTotals sum = sum_totals(team, all, [&](int i) { return partials[i]; });
+    Kokkos::single(Kokkos::PerTeam(team), [&]() { results.put(sum); });
+  }
+  /// For all teams of a launch.
   template <class Member>
   KOKKOS_FUNCTION void finish(const Member& team, const RowTotals& totals) const {
-    if (!results.wanted()) return;
-    Kokkos::single(Kokkos::PerTeam(team), [&]() { partials[team.league_rank()] = totals; });
-    if (finishes_last(team, finished)) put(team, team.league_size());
-  }
-  /// Adds up the first `count` partial totals. For one team.
-  template <class Member>
-  KOKKOS_FUNCTION void put(const Member& team, int count) const {
-    const RowTotals all = sum_totals(team, count, [&](int i) { return partials[i]; });
-    Kokkos::single(Kokkos::PerTeam(team), [&]() { results.put(all); });
+    finish(team, totals, team.league_rank(), team.league_size());
   }
 };
 
