@@ -35,11 +35,6 @@ struct SpaceNames {
 
 constexpr int exit_usage = 2;
 
-int repetitions(const Settings& settings) {
-  if (settings.repetitions > 0) return settings.repetitions;
-  return settings.extent == Extent::quick ? 3 : settings.extent == Extent::full ? 10 : 5;
-}
-
 /// Serial beside other spaces is their reference.
 template <class ExecutionSpace>
 void open_session(SpaceSession<ExecutionSpace>& session, const Settings& settings, const Host& host,
@@ -65,8 +60,9 @@ void measure_space(const SpaceSession<ExecutionSpace>& session, const Host& host
   const double read    = session.bandwidth->read / 1e9;
   const double copy    = session.bandwidth->copy / 1e9;
   const double inplace = session.bandwidth->in_place / 1e9;
+  const double launch  = session.bandwidth->launch_seconds * 1e9;
   std::cout << std::fixed << std::setprecision(1) << "read " << read << ", copy " << copy
-            << ", in place " << inplace << " GB/s\n";
+            << ", in place " << inplace << " GB/s; empty launch " << launch / 1e3 << " us\n";
   context["processor_" + name]   = processor_name(session.exec, host);
   context["threads_" + name]     = session.exec.concurrency();
   context["cache_bytes_" + name] = cache_bytes(session.exec, host);
@@ -74,6 +70,7 @@ void measure_space(const SpaceSession<ExecutionSpace>& session, const Host& host
   context["read_gbs_" + name]    = read;
   context["copy_gbs_" + name]    = copy;
   context["inplace_gbs_" + name] = inplace;
+  context["launch_ns_" + name]   = launch;
 }
 
 Json build_context() {
@@ -91,7 +88,7 @@ Json build_context() {
 /// Space for space the bandwidths, then the benchmarks.
 std::size_t run_sweep(const Settings& settings, const Host& host, bool writes_file) {
   AllSessions sessions;
-  Registry registry(repetitions(settings), benchmark::GetBenchmarkFilter());
+  Registry registry(benchmark::GetBenchmarkFilter());
   Json context              = build_context();
   context["host_processor"] = host.processor;
 

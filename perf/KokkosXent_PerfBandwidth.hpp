@@ -97,12 +97,37 @@ double measure_traffic(const ExecutionSpace& exec, const LogitsPool<ExecutionSpa
          seconds[repetitions / 2];
 }
 
+/// A kernel that does nothing.
+struct EmptyTeam {
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member&) const {}
+};
+
+template <class ExecutionSpace>
+double measure_launch_seconds(const ExecutionSpace& exec) {
+  const Kokkos::TeamPolicy<ExecutionSpace> one_team(exec, 1, 1);
+  constexpr int repetitions = 11;
+  constexpr int launches    = 1000;
+  std::vector<double> seconds;
+  for (int r = 0; r <= repetitions; ++r) {
+    exec.fence();
+    const Kokkos::Timer timer;
+    for (int l = 0; l < launches; ++l)
+      Kokkos::parallel_for("KokkosXent::perf::empty_launch", one_team, EmptyTeam{});
+    exec.fence();
+    if (r > 0) seconds.push_back(timer.seconds() / launches);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[repetitions / 2];
+}
+
 template <class ExecutionSpace>
 Bandwidth measure_bandwidth(const ExecutionSpace& exec, const LogitsPool<ExecutionSpace>& pool) {
   Bandwidth bandwidth;
-  bandwidth.read     = measure_traffic<Traffic::read>(exec, pool);
-  bandwidth.copy     = measure_traffic<Traffic::copy>(exec, pool);
-  bandwidth.in_place = measure_traffic<Traffic::in_place>(exec, pool);
+  bandwidth.read           = measure_traffic<Traffic::read>(exec, pool);
+  bandwidth.copy           = measure_traffic<Traffic::copy>(exec, pool);
+  bandwidth.in_place       = measure_traffic<Traffic::in_place>(exec, pool);
+  bandwidth.launch_seconds = measure_launch_seconds(exec);
   return bandwidth;
 }
 

@@ -3,14 +3,23 @@
 #ifndef KOKKOSXENT_PERF_CASE_HPP
 #define KOKKOSXENT_PERF_CASE_HPP
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace KokkosXent::Perf {
 
 enum class EntryPoint { forward, backward, forward_backward };
 enum class Design { kokkosxent, stored_log_softmax, naive_serial };
+enum class Layout { right, left };
+enum class TargetKind { indices, probabilities };
+enum class LogitsData { random, constant, ascending };
+
+/// What is held against a case's target: its share of the limit, of which at least as much is
+/// asked; or its time over the limit's or over that of another case, of which at most as much is.
+enum class Figure { share_of_limit, time_over_limit, time_over_reference };
 
 constexpr const char* to_string(EntryPoint entry_point) {
   switch (entry_point) {
@@ -34,8 +43,43 @@ constexpr const char* to_string(Design design) {
   }
 }
 
-/// What one benchmark measures. bytes: sizeof of the logits' type and of the type they are
-/// computed in.
+constexpr const char* to_string(Layout layout) {
+  return layout == Layout::right ? "right" : "left";
+}
+
+constexpr const char* to_string(TargetKind targets) {
+  return targets == TargetKind::indices ? "indices" : "probabilities";
+}
+
+constexpr const char* to_string(LogitsData data) {
+  switch (data) {
+    case LogitsData::random:
+      return "random";
+    case LogitsData::constant:
+      return "constant";
+    default:
+      return "ascending";
+  }
+}
+
+constexpr const char* to_string(Figure figure) {
+  switch (figure) {
+    case Figure::share_of_limit:
+      return "share_of_limit";
+    case Figure::time_over_limit:
+      return "time_over_limit";
+    default:
+      return "time_over_reference";
+  }
+}
+
+/// What is asked of a case of the limits family.
+struct Goal {
+  Figure figure = Figure::share_of_limit;
+  std::optional<double> target;
+};
+
+/// What one benchmark measures.
 struct Case {
   std::string family;
   std::string space;
@@ -43,38 +87,76 @@ struct Case {
   EntryPoint entry_point = EntryPoint::forward;
   bool in_place          = false;
   std::string value_type;
-  std::string layout        = "right";
+  Layout layout             = Layout::right;
   std::int64_t rows         = 0;
   std::int64_t classes      = 0;
-  std::int64_t bytes        = 0;
-  std::int64_t scalar_bytes = 0;
+  std::int64_t row_padding  = 0;  // elements between a row's end and the next row's begin
+  std::int64_t bytes        = 0;  // sizeof of the logits' type
+  std::int64_t scalar_bytes = 0;  // sizeof of the type they are computed in
+  TargetKind targets        = TargetKind::indices;
+  int ignored_percent       = 0;
+  std::int64_t ignored_rows = 0;
+  bool class_weights        = false;
+  double label_smoothing    = 0;
+  LogitsData data           = LogitsData::random;
 
-  std::int64_t logits_bytes() const { return rows * classes * bytes; }
+  // Of the limits family
+  std::string group;            // what it has in common with others of one goal
+  std::string reference_group;  // where the case whose time this one's is compared with is
+  Goal goal;
 
-  /// One read of the logits, and one write of the gradient where there is one.
+  std::int64_t row_stride() const { return layout == Layout::right ? classes + row_padding : 1; }
+  std::int64_t class_stride() const { return layout == Layout::right ? 1 : rows; }
+  std::int64_t elements() const { return rows * (classes + row_padding); }
+
+  /// What must move once, whatever the implementation: the logits of the rows that count, the
+  /// gradient of all rows, probabilities, int64 class indices (8 bytes a row), and the row
+  /// statistics (two Scalars a row), which forward and forward_backward write and backward reads.
+  /// Class weights are left out: they are one row among many.
   std::int64_t must_move_bytes() const {
-    return entry_point == EntryPoint::forward ? logits_bytes() : 2 * logits_bytes();
+    const std::int64_t row_bytes = classes * bytes;
+    std::int64_t moved           = (rows - ignored_rows) * row_bytes + 2 * rows * scalar_bytes;
+    if (entry_point != EntryPoint::forward) moved += rows * row_bytes;
+    return moved + rows * target_bytes();
   }
 
-  /// must_move_bytes(), and the write or the read of the stored log-softmax where there is one.
-  /// A second read of the logits within one call is taken to hit a cache.
+  /// must_move_bytes(), but with the stored log-softmax, written and read, in place of the row
+  /// statistics where it is stored. A second read of the logits within one call is taken to hit a
+  /// cache.
   std::int64_t design_moves_bytes() const {
     if (design != Design::stored_log_softmax) return must_move_bytes();
-    const std::int64_t one_way = logits_bytes() + rows * classes * scalar_bytes;
+    const std::int64_t one_way = rows * (classes * (bytes + scalar_bytes) + target_bytes());
     return entry_point == EntryPoint::forward_backward ? 2 * one_way : one_way;
+  }
+
+ private:
+  /// Of a row: an int64, or probabilities in the type that logits are computed in.
+  std::int64_t target_bytes() const {
+    return targets == TargetKind::indices ? 8 : classes * scalar_bytes;
   }
 };
 
-/// Bandwidths of one execution space in bytes per second, measured in this run.
+/// Bandwidths of one execution space in bytes per second, and its time of an empty launch,
+/// measured in this run.
 struct Bandwidth {
   double copy     = 0;  // counted as one read and one write
   double read     = 0;
   double in_place = 0;  // counted as one read and one write
 
+  double launch_seconds = 0;  // within a long stream of launches
+
   /// What no implementation of the case exceeds.
   double limit(const Case& c) const {
     if (c.entry_point == EntryPoint::forward) return read;
     return c.in_place ? in_place : copy;
+  }
+
+  /// The time that the case takes at the limit. Where the goal is a time, the data may be so few
+  /// that two launches take longer.
+  double limit_seconds(const Case& c) const {
+    const double of_bytes = static_cast<double>(c.must_move_bytes()) / limit(c);
+    return c.goal.figure == Figure::time_over_limit ? std::max(of_bytes, 2 * launch_seconds)
+                                                    : of_bytes;
   }
 };
 

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <type_traits>
 #include <vector>
 
 namespace KokkosXent::Perf {
@@ -67,7 +66,7 @@ struct NaiveSerial {
 };
 
 /// Runs the naive loops over a host space's pool.
-template <class ExecutionSpace, class T, class Layout>
+template <class ExecutionSpace, class T>
 class NaiveRunner : public Runner {
  public:
   using Pool = LogitsPool<ExecutionSpace>;
@@ -80,8 +79,8 @@ class NaiveRunner : public Runner {
         m_pool(pool),
         m_period(windows.period),
         m_targets(random_targets(exec, c.rows, c.classes)),
-        m_naive(c.rows, c.classes, by_row ? c.classes : 1, by_row ? 1 : c.rows) {
-    m_pool->template fill<T>(windows);
+        m_naive(c.rows, c.classes, c.row_stride(), c.class_stride()) {
+    m_pool->template fill<T>(windows, c);
     exec.fence();
     if (c.entry_point == EntryPoint::backward)
       for (std::int64_t row = 0; row < c.rows; ++row)
@@ -94,8 +93,6 @@ class NaiveRunner : public Runner {
   }
 
  private:
-  static constexpr bool by_row = std::is_same_v<Layout, Kokkos::LayoutRight>;
-
   const T* logits(std::int64_t window, std::int64_t row) const {
     return m_pool->template source<T>(window * m_period + row * m_naive.row_stride);
   }

@@ -3,6 +3,7 @@
 #ifndef KOKKOSXENT_PERF_POOL_HPP
 #define KOKKOSXENT_PERF_POOL_HPP
 
+#include "KokkosXent_PerfCase.hpp"
 #include "KokkosXent_PerfMachine.hpp"
 #include "KokkosXent_PerfSettings.hpp"
 
@@ -33,31 +34,105 @@ KOKKOS_INLINE_FUNCTION float random_logit(std::uint64_t position) {
   return (sum - 131070.0f) * (2.0f / 37837.0f);
 }
 
+/// ascending: from -4 to 4 along each row.
+KOKKOS_INLINE_FUNCTION float logit_of(LogitsData kind, std::int64_t position,
+                                      std::int64_t classes) {
+  if (kind == LogitsData::constant) return 1.0f;
+  if (kind == LogitsData::ascending)
+    return 8.0f * static_cast<float>(position % classes) / static_cast<float>(classes) - 4.0f;
+  return random_logit(static_cast<std::uint64_t>(position));
+}
+
+/// classes: of a row, for ascending logits.
 template <class ExecutionSpace, class T>
-void fill_with_random_logits(const ExecutionSpace& exec, T* data, std::int64_t size) {
+void fill_with_logits(const ExecutionSpace& exec, T* data, std::int64_t size, LogitsData kind,
+                      std::int64_t classes) {
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for(
-      "KokkosXent::perf::random_logits", Policy(exec, 0, size), KOKKOS_LAMBDA(std::int64_t i) {
-        data[i] = static_cast<T>(random_logit(static_cast<std::uint64_t>(i)));
-      });
+      "KokkosXent::perf::logits", Policy(exec, 0, size),
+      KOKKOS_LAMBDA(std::int64_t i) { data[i] = static_cast<T>(logit_of(kind, i, classes)); });
 }
 
 template <class ExecutionSpace>
 using TargetsView = Kokkos::View<std::int64_t*, typename ExecutionSpace::memory_space>;
 
+/// The same number of every ten rows, at random places. percent: a multiple of ten.
+KOKKOS_INLINE_FUNCTION bool is_ignored(std::int64_t row, int percent) {
+  const auto position       = static_cast<std::uint64_t>(row % 10);
+  const std::uint64_t shift = random_bits(static_cast<std::uint64_t>(row / 10));
+  return (position + shift % 10) % 10 * 10 < static_cast<std::uint64_t>(percent);
+}
+
+inline std::int64_t count_ignored(std::int64_t rows, int percent) {
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < rows; ++row) count += is_ignored(row, percent) ? 1 : 0;
+  return count;
+}
+
 template <class ExecutionSpace>
 TargetsView<ExecutionSpace> random_targets(const ExecutionSpace& exec, std::int64_t rows,
-                                           std::int64_t classes) {
+                                           std::int64_t classes, int ignored_percent = 0) {
   const TargetsView<ExecutionSpace> targets(
       Kokkos::view_alloc(exec, Kokkos::WithoutInitializing, "KokkosXent::perf::targets"), rows);
-  const auto size = static_cast<std::uint64_t>(classes);
+  const auto size           = static_cast<std::uint64_t>(classes);
+  const std::int64_t ignore = Options{}.ignore_index;
   Kokkos::parallel_for(
       "KokkosXent::perf::random_targets", Kokkos::RangePolicy<ExecutionSpace>(exec, 0, rows),
       KOKKOS_LAMBDA(std::int64_t row) {
         const std::uint64_t bits = random_bits(~static_cast<std::uint64_t>(row));
-        targets(row)             = static_cast<std::int64_t>(bits % size);
+        targets(row) =
+            is_ignored(row, ignored_percent) ? ignore : static_cast<std::int64_t>(bits % size);
       });
   return targets;
+}
+
+/// Between 0.5 and 1.5.
+template <class Scalar, class ExecutionSpace>
+Kokkos::View<Scalar*, typename ExecutionSpace::memory_space> random_class_weights(
+    const ExecutionSpace& exec, std::int64_t classes) {
+  const Kokkos::View<Scalar*, typename ExecutionSpace::memory_space> weights(
+      Kokkos::view_alloc(exec, Kokkos::WithoutInitializing, "KokkosXent::perf::class_weights"),
+      classes);
+  Kokkos::parallel_for(
+      "KokkosXent::perf::class_weights", Kokkos::RangePolicy<ExecutionSpace>(exec, 0, classes),
+      KOKKOS_LAMBDA(std::int64_t cls) {
+        const std::uint64_t bits = random_bits(static_cast<std::uint64_t>(cls)) >> 40;
+        weights(cls)             = Scalar(0.5) + static_cast<Scalar>(bits) * Scalar(0x1p-24);
+      });
+  return weights;
+}
+
+/// Fills rows with random positive numbers that sum to 1, a team a row.
+template <class Scalar>
+struct FillWithProbabilities {
+  Scalar* probabilities;
+  std::int64_t classes;
+
+  /// Nearly uniform in (0, 1].
+  KOKKOS_FUNCTION double mass(std::int64_t position) const {
+    const std::uint64_t bits = random_bits(~static_cast<std::uint64_t>(position)) >> 40;
+    return static_cast<double>(bits + 1) * 0x1p-24;
+  }
+
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& team) const {
+    const std::int64_t first = team.league_rank() * classes;
+    const auto range         = Kokkos::TeamThreadRange(team, first, first + classes);
+    double total             = 0;
+    Kokkos::parallel_reduce(
+        range, [&](std::int64_t i, double& sum) { sum += mass(i); }, total);
+    Kokkos::parallel_for(
+        range, [&](std::int64_t i) { probabilities[i] = static_cast<Scalar>(mass(i) / total); });
+  }
+};
+
+template <class ExecutionSpace, class Scalar>
+void fill_with_probabilities(const ExecutionSpace& exec, Scalar* probabilities, std::int64_t rows,
+                             std::int64_t classes) {
+  Kokkos::parallel_for(
+      "KokkosXent::perf::probabilities",
+      Kokkos::TeamPolicy<ExecutionSpace>(exec, static_cast<int>(rows), Kokkos::AUTO),
+      FillWithProbabilities<Scalar>{probabilities, classes});
 }
 
 /// The pool is divided into windows of equal contents, a period of elements apart.
@@ -68,14 +143,14 @@ struct Windows {
 
 /// How much data a space works on.
 struct PoolPlan {
-  std::int64_t window_bytes;
-  std::int64_t pool_bytes;  // several times the last-level cache
-  std::int64_t batch;       // calls between two fences
+  std::int64_t window_bytes;  // of the vocabulary family
+  std::int64_t limits_bytes;  // window of the limits family
+  std::int64_t pool_bytes;    // several times the last-level cache
+  std::int64_t batch;         // calls between two fences
 
   template <class T>
-  Windows windows_of_bytes() const {
-    const auto size = static_cast<std::int64_t>(sizeof(T));
-    return {window_bytes / size, pool_bytes / window_bytes};
+  Windows windows_of_bytes(std::int64_t bytes) const {
+    return {bytes / static_cast<std::int64_t>(sizeof(T)), pool_bytes / bytes};
   }
 
   /// Windows just large enough for elements; they start at multiples of 256 bytes.
@@ -85,10 +160,21 @@ struct PoolPlan {
     const std::int64_t period        = (elements + alignment - 1) / alignment * alignment;
     return {period, pool_bytes / (period * static_cast<std::int64_t>(sizeof(T)))};
   }
+
+  /// Calls between two fences that outweigh the fences' own time also where a call takes a few
+  /// microseconds. On the host each call ends in a fence of its own.
+  template <class T>
+  std::int64_t long_batch(const Windows& windows) const {
+    constexpr std::int64_t enough = std::int64_t(256) << 20;
+    const std::int64_t bytes      = windows.period * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t calls      = batch == 1 ? 1 : std::max(batch, enough / bytes);
+    return std::min(calls, windows.count);
+  }
 };
 
 /// On a device, the time of a launch must be small beside that of a call, and short calls are
-/// timed several at once. On the host, rows enough for every thread are what is needed.
+/// timed several at once. On the host, rows enough for every thread are what is needed. Where
+/// the limits family is selected, its logits are larger on a device.
 template <class ExecutionSpace>
 PoolPlan plan_pool(const ExecutionSpace& exec, const Settings& settings, const Host& host) {
   constexpr bool device        = is_device<ExecutionSpace>;
@@ -105,9 +191,12 @@ PoolPlan plan_pool(const ExecutionSpace& exec, const Settings& settings, const H
     if (quick) window = 8 * mib;
     if (full) window *= 2;
   }
+  const bool larger_limits = device && settings.selects_family("limits") && !quick;
+  const std::int64_t limits =
+      larger_limits && settings.logits_mib == 0 ? std::max(window, 1024 * mib) : window;
   const std::int64_t uncached = std::max(4 * cache_bytes(exec, host), floor);
-  const std::int64_t count    = (uncached + window - 1) / window;
-  return {window, window * (device ? std::max<std::int64_t>(count, 4) : count),
+  const std::int64_t count    = (uncached + limits - 1) / limits;
+  return {window, limits, limits * (device ? std::max<std::int64_t>(count, 4) : count),
           device ? std::int64_t(16) : std::int64_t(1)};
 }
 
@@ -123,7 +212,7 @@ class LogitsPool {
       : m_exec(exec),
         m_source(allocate("KokkosXent::perf::logits", bytes)),
         m_work(allocate("KokkosXent::perf::work", bytes)) {
-    fill<double>({static_cast<std::int64_t>(m_source.size()), 1});
+    fill<double>({static_cast<std::int64_t>(m_source.size()), 1}, Case{});
     restore();
   }
 
@@ -131,12 +220,23 @@ class LogitsPool {
 
   /// Logits; restore() is left to those who need it.
   template <class T>
-  void fill(const Windows& windows) {
-    const std::string contents = typeid(T).name() + std::to_string(windows.period);
+  void fill(const Windows& windows, const Case& c) {
+    std::string contents = typeid(T).name() + std::to_string(windows.period) + to_string(c.data);
+    if (c.data == LogitsData::ascending) contents += std::to_string(c.classes);
     if (contents == m_contents) return;
-    fill_with_random_logits(m_exec, source<T>(0), windows.period);
-    for (std::int64_t w = 1; w < windows.count; ++w) copy_window<T>(windows.period, w);
+    fill_with_logits(m_exec, source<T>(0), windows.period, c.data, c.classes);
+    for (std::int64_t w = 1; w < windows.count; ++w)
+      copy_window(source<T>(0), windows.period, source<T>(w * windows.period));
     m_contents = contents;
+  }
+
+  /// Contiguous rows of probabilities for windows of T.
+  template <class T, class Scalar>
+  void fill_with_probabilities(const Windows& windows, const Case& c) {
+    Scalar* const first = beside<T, Scalar>(0);
+    Perf::fill_with_probabilities(m_exec, first, c.rows, c.classes);
+    for (std::int64_t w = 1; w < windows.count; ++w)
+      copy_window(first, c.rows * c.classes, beside<T, Scalar>(w * windows.period));
   }
 
   /// Makes the logits that are overwritten what they were.
@@ -151,15 +251,15 @@ class LogitsPool {
     return reinterpret_cast<T*>(m_work.data()) + first;
   }
 
-  /// Room for one Scalar for each T of the pool.
+  /// Room for one Scalar for each T of the pool: a stored log-softmax, or probabilities.
   template <class T, class Scalar>
-  Scalar* stored(std::int64_t first) {
+  Scalar* beside(std::int64_t first) {
     const std::size_t words = m_source.size() / sizeof(T) * sizeof(Scalar);
-    if (m_stored.size() < words) {
-      m_stored = {};
-      m_stored = allocate("KokkosXent::perf::stored", static_cast<std::int64_t>(words * 8));
+    if (m_beside.size() < words) {
+      m_beside = {};
+      m_beside = allocate("KokkosXent::perf::beside", static_cast<std::int64_t>(words * 8));
     }
-    return reinterpret_cast<Scalar*>(m_stored.data()) + first;
+    return reinterpret_cast<Scalar*>(m_beside.data()) + first;
   }
 
  private:
@@ -169,16 +269,16 @@ class LogitsPool {
   }
 
   template <class T>
-  void copy_window(std::int64_t period, std::int64_t window) const {
+  void copy_window(T* from, std::int64_t elements, T* to) const {
     using Window    = Kokkos::View<T*, Memory, Kokkos::MemoryUnmanaged>;
-    const auto size = static_cast<std::size_t>(period);
-    Kokkos::deep_copy(m_exec, Window(source<T>(window * period), size), Window(source<T>(0), size));
+    const auto size = static_cast<std::size_t>(elements);
+    Kokkos::deep_copy(m_exec, Window(to, size), Window(from, size));
   }
 
   ExecutionSpace m_exec;
   Words m_source;
   Words m_work;
-  Words m_stored;
+  Words m_beside;
   std::string m_contents;
 };
 

@@ -12,25 +12,48 @@ namespace KokkosXent::Perf {
 namespace {
 
 std::string name_of(const Case& c) {
+  const std::string layout = c.layout == Layout::right ? "" : "/left";
   return c.family + "/" + c.space + "/" + to_string(c.design) + "/" + to_string(c.entry_point) +
          (c.in_place ? "/in_place/" : "/") + c.value_type + "/" + std::to_string(c.rows) + "x" +
-         std::to_string(c.classes) + (c.layout == "right" ? "" : "/" + c.layout);
+         std::to_string(c.classes) + (c.group.empty() ? layout : "/" + c.group);
+}
+
+/// The case of another group that is otherwise like c.
+std::string reference_name_of(Case c) {
+  c.group = c.reference_group;
+  return name_of(c);
+}
+
+void add_limits_fields(const Case& c, nlohmann::ordered_json& fields) {
+  fields["group"]           = c.group;
+  fields["row_padding"]     = c.row_padding;
+  fields["targets"]         = to_string(c.targets);
+  fields["ignored_percent"] = c.ignored_percent;
+  fields["ignored_rows"]    = c.ignored_rows;
+  fields["class_weights"]   = c.class_weights;
+  fields["label_smoothing"] = c.label_smoothing;
+  fields["data"]            = to_string(c.data);
+  fields["figure"]          = to_string(c.goal.figure);
+  if (c.goal.target) fields["target"] = *c.goal.target;
+  if (c.goal.figure == Figure::time_over_reference) fields["reference"] = reference_name_of(c);
 }
 
 /// The case's parameters. Google Benchmark has one text field for what is not a measured number.
-std::string label_of(const Case& c, std::size_t saved_bytes) {
-  const nlohmann::ordered_json fields = {{"family", c.family},
-                                         {"space", c.space},
-                                         {"design", to_string(c.design)},
-                                         {"entry_point", to_string(c.entry_point)},
-                                         {"in_place", c.in_place},
-                                         {"value_type", c.value_type},
-                                         {"layout", c.layout},
-                                         {"rows", c.rows},
-                                         {"classes", c.classes},
-                                         {"must_move_bytes", c.must_move_bytes()},
-                                         {"design_moves_bytes", c.design_moves_bytes()},
-                                         {"saved_bytes", saved_bytes}};
+std::string label_of(const Case& c, std::size_t saved_bytes, const Bandwidth& bandwidth) {
+  nlohmann::ordered_json fields = {{"family", c.family},
+                                   {"space", c.space},
+                                   {"design", to_string(c.design)},
+                                   {"entry_point", to_string(c.entry_point)},
+                                   {"in_place", c.in_place},
+                                   {"value_type", c.value_type},
+                                   {"layout", to_string(c.layout)},
+                                   {"rows", c.rows},
+                                   {"classes", c.classes},
+                                   {"must_move_bytes", c.must_move_bytes()},
+                                   {"design_moves_bytes", c.design_moves_bytes()},
+                                   {"saved_bytes", saved_bytes},
+                                   {"limit_ns", bandwidth.limit_seconds(c) * 1e9}};
+  if (!c.group.empty()) add_limits_fields(c, fields);
   return fields.dump();
 }
 
@@ -77,8 +100,8 @@ struct Registry::Current {
   }
 };
 
-Registry::Registry(int repetitions, const std::string& filter)
-    : m_repetitions(repetitions), m_filter(filter), m_current(std::make_shared<Current>()) {}
+Registry::Registry(const std::string& filter)
+    : m_filter(filter), m_current(std::make_shared<Current>()) {}
 
 bool Registry::is_selected(const std::string& name) const {
   if (m_filter.empty() || m_filter == "all") return true;
@@ -87,7 +110,8 @@ bool Registry::is_selected(const std::string& name) const {
   return std::regex_search(name, pattern) != negated;
 }
 
-void Registry::add(const Case& c, const std::shared_ptr<const Bandwidth>& bandwidth,
+void Registry::add(const Case& c, int repetitions,
+                   const std::shared_ptr<const Bandwidth>& bandwidth,
                    const MakeRunner& make_runner) {
   const std::string name = name_of(c);
   if (!is_selected(name)) return;
@@ -95,7 +119,7 @@ void Registry::add(const Case& c, const std::shared_ptr<const Bandwidth>& bandwi
   const auto body = [c, name, bandwidth, make_runner,
                      current = m_current](benchmark::State& state) {
     current->become(name, make_runner);
-    state.SetLabel(label_of(c, current->runner->saved_bytes()));
+    state.SetLabel(label_of(c, current->runner->saved_bytes(), *bandwidth));
     if (!current->failure.empty()) {
       state.SkipWithError(current->failure.c_str());
       return;
@@ -106,7 +130,7 @@ void Registry::add(const Case& c, const std::shared_ptr<const Bandwidth>& bandwi
   benchmark::RegisterBenchmark(name.c_str(), body)
       ->UseManualTime()
       ->MinTime(0.002)
-      ->Repetitions(m_repetitions)
+      ->Repetitions(repetitions)
       ->Unit(benchmark::kMillisecond);
 }
 

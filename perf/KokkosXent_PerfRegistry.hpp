@@ -18,10 +18,10 @@ class Registry {
   using MakeRunner = std::function<std::unique_ptr<Runner>()>;
 
   /// filter: regular expression that a case's name must match; "-" before it negates.
-  Registry(int repetitions, const std::string& filter);
+  explicit Registry(const std::string& filter);
 
   /// bandwidth: of the case's space; measured before the benchmarks run.
-  void add(const Case& c, const std::shared_ptr<const Bandwidth>& bandwidth,
+  void add(const Case& c, int repetitions, const std::shared_ptr<const Bandwidth>& bandwidth,
            const MakeRunner& make_runner);
 
   std::size_t size() const { return m_size; }
@@ -30,7 +30,6 @@ class Registry {
   bool is_selected(const std::string& name) const;
 
   struct Current;
-  int m_repetitions;
   std::string m_filter;
   std::size_t m_size = 0;
   std::shared_ptr<Current> m_current;

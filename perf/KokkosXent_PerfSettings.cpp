@@ -11,7 +11,7 @@
 namespace KokkosXent::Perf {
 namespace {
 
-const std::vector<std::string> families = {"vocabulary", "shapes"};
+const std::vector<std::string> families = {"vocabulary", "shapes", "limits"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -81,8 +81,14 @@ bool Settings::selects_space(const std::string& name) const {
 }
 
 bool Settings::selects_family(const std::string& name) const {
-  if (families.empty()) return extent != Extent::quick || name == "vocabulary";
-  return contains(families, name);
+  if (!families.empty()) return contains(families, name);
+  return name == "vocabulary" || (name == "shapes" && extent != Extent::quick);
+}
+
+int Settings::repetitions_of(const std::string& family) const {
+  if (repetitions > 0) return repetitions;
+  if (family == "limits" || extent == Extent::full) return 10;
+  return extent == Extent::quick ? 3 : 5;
 }
 
 std::string usage() {
@@ -90,7 +96,8 @@ std::string usage() {
          "  --quick             few vocabulary sizes and little data: seconds\n"
          "  --full              every vocabulary size for every value type, more data\n"
          "  --spaces=A,B        only these execution spaces (default: all that Kokkos has)\n"
-         "  --families=A,B      vocabulary, shapes (default: both; with --quick: vocabulary)\n"
+         "  --families=A,B      vocabulary, shapes, limits (default: the first two; with --quick:\n"
+         "                      vocabulary). limits: what is asked of a device, with targets\n"
          "  --logits-mib=N      size of the logits in MiB (default: chosen for each space)\n"
          "  --repetitions=N     timed repetitions, of which the median is reported\n"
          "  --benchmark_out=F   write the results to the JSON file F\n"

@@ -15,13 +15,16 @@ enum class Extent { quick, normal, full };
 struct Settings {
   Extent extent = Extent::normal;
   std::vector<std::string> spaces;    // empty: all
-  std::vector<std::string> families;  // empty: all that the extent has
+  std::vector<std::string> families;  // empty: those that the extent has
   std::int64_t logits_mib = 0;        // 0: chosen for each space
   int repetitions         = 0;        // 0: chosen by the extent
   bool help               = false;
 
   bool selects_space(const std::string& name) const;
   bool selects_family(const std::string& name) const;
+
+  /// Timed repetitions, of which the median is reported.
+  int repetitions_of(const std::string& family) const;
 };
 
 class UsageError : public std::runtime_error {

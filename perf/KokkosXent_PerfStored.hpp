@@ -67,7 +67,7 @@ class StoredRunner : public Runner {
         m_targets(random_targets(exec, c.rows, c.classes)),
         m_loss(Kokkos::view_alloc(exec, "KokkosXent::perf::loss")),
         m_design(exec, c.rows, c.classes) {
-    m_pool->template fill<T>(windows);
+    m_pool->template fill<T>(windows, c);
     if (c.entry_point == EntryPoint::backward)
       for (std::int64_t w = 0; w < windows.count; ++w) forward(w);
   }
@@ -117,7 +117,7 @@ class StoredRunner : public Runner {
   }
 
   Scalar* stored(std::int64_t window) const {
-    return m_pool->template stored<T, Scalar>(window * m_period);
+    return m_pool->template beside<T, Scalar>(window * m_period);
   }
   T* gradient(std::int64_t window) const { return m_pool->template work<T>(window * m_period); }
 

@@ -61,6 +61,23 @@ def benchmark(space: str, gbs: float = 10.0, **changes: Any) -> dict[str, Any]:
     return entry
 
 
+def limit(figure: str = "share_of_limit", **changes: Any) -> dict[str, Any]:
+    """A benchmark of the limits family."""
+    fields = {
+        "name": "limits/a case",
+        "family": "limits",
+        "group": "contiguous",
+        "figure": figure,
+        "limit_ns": 1000.0,
+    }
+    return benchmark("Cuda", **{**fields, **changes})
+
+
+def peer(design: str, gbs: float, space: str = "torch_cuda", **changes: Any) -> dict[str, Any]:
+    name = f"peers/{design}"
+    return benchmark(space, gbs, **{"name": name, "family": "peers", "design": design, **changes})
+
+
 def document(*benchmarks: dict[str, Any], **context: Any) -> dict[str, Any]:
     spaces = {entry.get("space") for entry in benchmarks}
     bandwidths = {
@@ -206,6 +223,145 @@ class Shapes(SweepReportTest):
         self.assertEqual(sweep.warnings, ())
         self.assertEqual(self.cells(table, "4 x 2", "OpenMP")[-1], "4.00")
         self.assertEqual(self.cells(table, "4 x 2", "Serial")[-1], "2.00")
+
+
+class Limits(SweepReportTest):
+    def line(self, case: str, *entries: dict[str, Any]) -> list[str]:
+        """The cells from figure on."""
+        return self.cells(self.table(document(*entries)), case, "float")[4:]
+
+    def test_share_is_held_against_its_target(self) -> None:
+        line = self.line("contiguous", limit(share_of_limit=0.951, target=0.95, gbs=24.0))
+        self.assertEqual(line[:3], ["0.951 of limit", "≥ 0.95", "yes"])
+
+    def test_share_below_its_target_is_not_reached(self) -> None:
+        line = self.line("contiguous", limit(share_of_limit=0.9499, target=0.95))
+        self.assertEqual(line[1:3], ["≥ 0.95", "NO"])
+
+    def test_time_and_rate_are_shown(self) -> None:
+        line = self.line("contiguous", limit(real_time=12345.0, cv=0.02, gbs=24.0))
+        self.assertEqual(line[-2:], ["12.3 ± 2 %", "24.0"])
+
+    def test_case_without_target_is_shown(self) -> None:
+        self.assertEqual(self.line("contiguous", limit())[1:3], ["-", "-"])
+
+    def test_time_over_limit(self) -> None:
+        for time, reached in ((1999.0, "yes"), (2000.0, "yes"), (2010.0, "NO")):
+            entry = limit("time_over_limit", group="few_rows", target=2, real_time=time)
+            line = self.line("few rows", entry)
+            self.assertEqual(line[:3], [f"{time / 1000:.2f} x limit", "≤ 2", reached])
+
+    def ignored(self, **changes: Any) -> dict[str, Any]:
+        return limit(
+            "time_over_reference", name="limits/ignored", group="ignored_90", target=0.25,
+            reference="limits/a case", **changes,
+        )  # fmt: skip
+
+    def test_time_over_that_of_another_case(self) -> None:
+        line = self.line("ignored 90", self.ignored(real_time=20.0), limit(real_time=100.0))
+        self.assertEqual(line[:3], ["0.200 x contiguous", "≤ 0.25", "yes"])
+
+    def test_other_case_that_was_not_measured(self) -> None:
+        line = self.line("ignored 90", self.ignored())
+        self.assertEqual(line[:3], ["-", "≤ 0.25", "-"])
+
+    def test_reached_targets_are_counted(self) -> None:
+        entries = [
+            limit(share_of_limit=0.9, target=0.8),
+            limit(name="other", rows=3, share_of_limit=0.7, target=0.8),
+            limit(name="free", rows=2),
+        ]
+        self.assertIn("Targets reached: 1 of 2.", self.table(document(*entries)))
+
+    def test_cases_of_other_designs_are_left_out(self) -> None:
+        stored = limit(design="stored_log_softmax", name="stored", gbs=3.5)
+        table = self.table(document(limit(gbs=24.5), stored))
+        self.assertIn("24.5", table)
+        self.assertNotIn("3.5", table)
+
+    def test_cases_need_a_group(self) -> None:
+        entry = limit()
+        del entry["group"]
+        self.assert_refused("has no field 'group'", document(entry))
+
+    def test_nothing_of_vocabularies_is_missed(self) -> None:
+        self.assertNotIn("No file has results of Serial", self.table(document(limit())))
+
+
+class Peers(SweepReportTest):
+    ours = {"processor_Cuda": "a GPU", "processor_Serial": "a processor"}
+    theirs = {"processor_torch_cuda": "a GPU", "peer_versions": {"torch": "2.0", "liger": "1"}}
+
+    def joined(self, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Any:
+        return self.join(document(*ours, **self.ours), document(*theirs, **self.theirs))
+
+    def line(self, title: str, ours: list[dict[str, Any]],
+             theirs: list[dict[str, Any]]) -> dict[str, str]:  # fmt: skip
+        """The cells of the only line of a table, by the table's header."""
+        table = report.write_table(self.joined(ours, theirs))
+        header, _, line = table.split(f"torch_cuda: {title}\n\n")[1].splitlines()[:3]
+        return {
+            name.strip(): cell.strip() for name, cell in zip(header.split("|"), line.split("|"))
+        }
+
+    def test_forward_is_side_by_side(self) -> None:
+        ours = [limit(gbs=24.0), limit(design="stored_log_softmax", name="stored", gbs=6.0)]
+        line = self.line("float, forward", ours, [peer("pytorch_eager", 5.0), peer("liger", 10.0)])
+        self.assertEqual(line["KokkosXent"], "24.0 (96 %)")
+        self.assertEqual(line["stored log-softmax"], "6.0 (24 %)")
+        self.assertEqual(line["PyTorch eager"], "5.0 (20 %)")
+        self.assertEqual(line["Liger"], "10.0 (40 %)")
+        self.assertNotIn("QuACK", line)
+
+    def test_two_calls_add_their_times(self) -> None:
+        both = {"in_place": True, "must_move_bytes": 1000}
+        ours = [
+            limit(real_time=30.0),
+            limit(entry_point="backward", name="backward", real_time=70.0, **both),
+            limit(entry_point="forward_backward", name="both", gbs=20.0, **both),
+        ]
+        eager = peer("pytorch_eager", 5.0, entry_point="forward_backward")
+        line = self.line("float, forward + backward", ours, [eager])
+        self.assertEqual(line["KokkosXent"], "20.0 (80 %)")
+        self.assertEqual(line["KokkosXent, two calls"], "10.0 (40 %)")
+        self.assertEqual(line["PyTorch eager"], "5.0 (20 %)")
+
+    def test_vocabulary_stands_in_for_limits(self) -> None:
+        line = self.line("float, forward", [benchmark("Cuda", 12.0)], [peer("liger", 10.0)])
+        self.assertEqual(line["KokkosXent"], "12.0 (48 %)")
+
+    def test_what_is_kept_is_shown(self) -> None:
+        eager = peer("pytorch_eager", 5.0, entry_point="forward_backward", saved_bytes=8_192_000)
+        line = self.line("float, kept for backward", [limit()], [eager])
+        self.assertEqual(line["PyTorch eager"], "8.2 MB")
+
+    def test_shape_that_we_lack_is_shown(self) -> None:
+        line = self.line("float, forward", [limit(classes=7)], [peer("liger", 10.0)])
+        self.assertEqual((line["classes"], line["Liger"]), ("32000", "10.0 (40 %)"))
+        self.assertNotIn("KokkosXent", [cell for cell in line.values() if cell != "-"])
+
+    def test_other_processors_are_not_paired(self) -> None:
+        sweep = self.joined([benchmark("Serial")], [peer("liger", 10.0)])
+        self.assertEqual([pair.space for pair in report.pairs_of_spaces(sweep)], [""])
+
+    def test_peers_alone(self) -> None:
+        table = self.table(document(peer("liger", 10.0), **self.theirs))
+        self.assertIn("## side by side, torch_cuda: float, forward", table)
+
+    def test_versions_are_shown_and_no_revision_is_missed(self) -> None:
+        theirs = document(peer("liger", 10.0), **self.theirs)
+        del theirs["context"]["revision"]
+        sweep = self.join(document(limit(), **self.ours), theirs)
+        self.assertEqual(sweep.warnings, ())
+        self.assertIn("torch 2.0, liger 1", report.write_table(sweep))
+
+    @unittest.skipUnless(HAS_MATPLOTLIB, "needs matplotlib")
+    def test_picture_is_written(self) -> None:
+        sweep = self.joined([limit()], [peer("liger", 10.0)])
+        self.assertTrue(report.write_pictures(sweep, None, self.folder))
+        self.assertTrue((self.folder / "peers.png").read_bytes().startswith(b"\x89PNG"))
+        self.assertTrue((self.folder / "peers.svg").exists())
+        self.assertFalse((self.folder / "sweep.png").exists())
 
 
 class Refusing(SweepReportTest):
