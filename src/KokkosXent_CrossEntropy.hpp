@@ -175,7 +175,8 @@ class CrossEntropy {
 
     m_rows = Impl::extent_of(logits, 0);
     with_problem(logits, targets, [&](const auto& problem) {
-      const auto schedule = Impl::schedule_of(m_exec, problem, Impl::Pass::forward, no_gradient(logits));
+      const auto schedule =
+          Impl::schedule_of(m_exec, problem, Impl::Pass::forward, no_gradient(logits));
       Impl::run_forward(m_exec, "forward", schedule, problem, forward_results(loss, denominator()),
                         workspace());
     });
@@ -406,12 +407,13 @@ class CrossEntropy {
   /// denominator: where the mean's D goes; null: it is there already.
   template <class Loss>
   Impl::ForwardResults<Scalar> forward_results(const Loss& loss, double* denominator) const {
-    Impl::ForwardResults<Scalar> results{
-        m_row_max.data(),
-        m_row_log_sum.data(),
-        nullptr,
-        0,
-        {m_partial_totals.data(), m_finished_teams.data(), {m_options.reduction, nullptr, nullptr}}};
+    Impl::ForwardResults<Scalar> results{m_row_max.data(),
+                                         m_row_log_sum.data(),
+                                         nullptr,
+                                         0,
+                                         {m_partial_totals.data(),
+                                          m_finished_teams.data(),
+                                          {m_options.reduction, nullptr, nullptr}}};
     if constexpr (Loss::rank() == 1) {
       results.losses      = loss.data();
       results.loss_stride = static_cast<std::int64_t>(loss.stride(0));

@@ -137,12 +137,12 @@ template <class Problem, class GradientType, class Group>
 KOKKOS_INLINE_FUNCTION void fill_gradient_row(const GradientTask<Problem, GradientType>& task,
                                               const Group& group, std::int64_t row, RowKind kind,
                                               std::int64_t begin, std::int64_t end) {
-  using Scalar          = typename Problem::Scalar;
-  using GradientWalk    = Walk<typename Problem::ExecutionSpace, Scalar, GradientType>;
-  const auto fill       = uncounted_gradient<Scalar>(kind);
-  const auto& out       = task.gradient;
-  const auto head       = GradientWalk::head_size(out.data + row * out.row_stride, out.class_stride,
-                                                  begin, end);
+  using Scalar       = typename Problem::Scalar;
+  using GradientWalk = Walk<typename Problem::ExecutionSpace, Scalar, GradientType>;
+  const auto fill    = uncounted_gradient<Scalar>(kind);
+  const auto& out    = task.gradient;
+  const auto head =
+      GradientWalk::head_size(out.data + row * out.row_stride, out.class_stride, begin, end);
   const auto out_of_row = GradientWalk::row(out, row, begin + head);
   GradientWalk::classes(group.thread(), group.threads(), begin, end, head, out_of_row.packed,
                         [&](auto chunk) {
@@ -179,11 +179,10 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
   const RowGradient<Scalar> gradient(target, statistics, task.scale(row));
   const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
                                                                      begin + head);
-  const bool all_packed = packed && background.packed();
-  const bool holds_spike =
-      target.cls >= begin && target.cls < end &&
-      group.thread() ==
-          RowWalk::thread_of(target.cls, group.threads(), begin, end, head, all_packed);
+  const bool all_packed  = packed && background.packed();
+  const bool holds_spike = target.cls >= begin && target.cls < end &&
+                           group.thread() == RowWalk::thread_of(target.cls, group.threads(), begin,
+                                                                end, head, all_packed);
   const Scalar z_spike = holds_spike ? problem.logit(row, target.cls) : Scalar(0);
   RowWalk::classes(group.thread(), group.threads(), begin, end, head, all_packed, [&](auto chunk) {
     visit_chunk<on_host, Reuse::none, Scalar>(

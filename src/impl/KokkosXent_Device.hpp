@@ -13,7 +13,7 @@ namespace KokkosXent::Impl {
 
 /// What the schedule asks of a device.
 struct Device {
-  int multiprocessors;             // compute units
+  int multiprocessors;            // compute units
   std::int64_t last_level_cache;  // bytes; 0: unknown
 };
 

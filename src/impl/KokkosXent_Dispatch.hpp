@@ -25,8 +25,8 @@ template <class Scalar>
 struct Workspace {
   RowTotals* partial_totals;
   SoftmaxState<Scalar, true>* partial_states;  // also holds states without background
-  int* swept_parts;  // of each row
-  int* finished;     // counts teams
+  int* swept_parts;                            // of each row
+  int* finished;                               // counts teams
 };
 
 inline const char* to_string(Mapping mapping) {
@@ -54,8 +54,8 @@ inline std::string kernel_label(const char* function, Mapping mapping) {
 template <int MaxTeam, class ExecutionSpace, class Functor>
 void launch(const ExecutionSpace& exec, const std::string& label, const Schedule& schedule,
             const Functor& functor, std::size_t scratch_bytes_per_thread = 0) {
-  Kokkos::parallel_for(label, make_policy<MaxTeam>(exec, schedule, functor, scratch_bytes_per_thread),
-                       functor);
+  Kokkos::parallel_for(
+      label, make_policy<MaxTeam>(exec, schedule, functor, scratch_bytes_per_thread), functor);
 }
 
 /// The schedule's kernel over whole rows: RowKernel<Mapping>, built from (args..., vector length),
@@ -92,7 +92,7 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char
                         const SavedRows<typename Problem::Scalar>& saved) {
   if constexpr (!Problem::on_host && Problem::template can_pack_rows<GradientType>) {
     constexpr int team_packs =
-        P == Pass::forward_backward ? Tuning::held_packs : Tuning::stream_packs;
+        P == Pass::forward_backward ? Problem::held_packs : Problem::stream_packs;
     const std::string label = kernel_label(function, schedule.mapping);
     if (schedule.mapping == Mapping::packed_rows_per_team) {
       launch<Problem::resident_threads>(
@@ -105,7 +105,7 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char
       launch<Tuning::packed_team>(
           exec, label, schedule,
           PackedRows<Mapping::row_per_team, P, team_packs, Problem, GradientType>(
-                           problem, results, task, saved, schedule));
+              problem, results, task, saved, schedule));
       return true;
     }
   }
@@ -121,10 +121,9 @@ void sum_denominators(const typename Problem::ExecutionSpace& exec, const Proble
   launch<Tuning::small_team>(
       exec, "KokkosXent::denominator", schedule,
       SumDenominators<typename Problem::ExecutionSpace, Scalar, typename Problem::Targets>{
-          problem.targets, problem.rows,
-          {workspace.partial_totals,
-           workspace.finished,
-           {Reduction::mean, nullptr, denominator}}});
+          problem.targets,
+          problem.rows,
+          {workspace.partial_totals, workspace.finished, {Reduction::mean, nullptr, denominator}}});
 }
 
 template <class Problem>
@@ -140,13 +139,13 @@ void run_forward(const typename Problem::ExecutionSpace& exec, const char* funct
   using LogitType        = typename Problem::LogitType;
   constexpr int max_team = Problem::resident_threads;
   if (schedule.mapping == Mapping::teams_per_row)
-    launch<max_team>(exec, kernel_label(function, schedule.mapping), schedule,
-                     ForwardParts<Problem>{
-                         problem, division_of(problem, schedule), results,
-                         reinterpret_cast<typename Problem::State*>(workspace.partial_states),
-                         workspace.swept_parts});
+    launch<max_team>(
+        exec, kernel_label(function, schedule.mapping), schedule,
+        ForwardParts<Problem>{problem, division_of(problem, schedule), results,
+                              reinterpret_cast<typename Problem::State*>(workspace.partial_states),
+                              workspace.swept_parts});
   else if (!launch_packed_rows<Pass::forward>(exec, function, schedule, problem, results,
-                                            GradientTask<Problem, LogitType>{}, {}))
+                                              GradientTask<Problem, LogitType>{}, {}))
     launch_whole_rows<max_team, ForwardRowsOf<Problem>::template Kernel, ForwardTiles<Problem>>(
         exec, function, schedule, problem, results);
 }
@@ -159,22 +158,22 @@ void run_backward(const typename Problem::ExecutionSpace& exec, const char* func
   constexpr int max_team = Problem::resident_threads;
   if (problem.rows == 0) return;
   if (schedule.mapping == Mapping::teams_per_row)
-    launch<max_team>(exec, kernel_label(function, schedule.mapping), schedule,
-                     BackwardParts<Problem, GradientType>{
-                         problem, division_of(problem, schedule), task, saved});
+    launch<max_team>(
+        exec, kernel_label(function, schedule.mapping), schedule,
+        BackwardParts<Problem, GradientType>{problem, division_of(problem, schedule), task, saved});
   else if (!launch_packed_rows<Pass::backward>(exec, function, schedule, problem,
-                                             ForwardResults<typename Problem::Scalar>{}, task,
-                                             saved))
+                                               ForwardResults<typename Problem::Scalar>{}, task,
+                                               saved))
     launch_whole_rows<max_team, BackwardRowsOf<Problem, GradientType>::template Kernel,
                       BackwardTiles<Problem, GradientType>>(exec, function, schedule, problem, task,
                                                             saved);
 }
 
-/// denominator: where a mean's D, which the gradient needs, is to be put; null for other reductions.
+/// denominator: where a mean's D, which the gradient needs, is to be put; null for other
+/// reductions.
 template <class Problem, class GradientType>
 void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Schedule& schedule,
-                          const Problem& problem,
-                          ForwardResults<typename Problem::Scalar> results,
+                          const Problem& problem, ForwardResults<typename Problem::Scalar> results,
                           const GradientTask<Problem, GradientType>& task, double* denominator,
                           const Workspace<typename Problem::Scalar>& workspace) {
   using Scalar           = typename Problem::Scalar;
@@ -189,7 +188,7 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
   }
   if (denominator) sum_denominators(exec, problem, workspace, denominator);
   if (!launch_packed_rows<Pass::forward_backward>(exec, function, schedule, problem, results, task,
-                                                SavedRows<Scalar>{}))
+                                                  SavedRows<Scalar>{}))
     launch_whole_rows<max_team, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
                       ForwardBackwardTiles<Problem, GradientType>>(exec, function, schedule,
                                                                    problem, results, task);
@@ -221,6 +220,7 @@ Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem
   return make_schedule(
       exec, Shape{pass, problem.rows, problem.classes, logits.row_stride, logits.class_stride,
                   static_cast<int>(size), RowWalk::lanes, RowWalk::run, Problem::resident_threads,
+                  Problem::held_packs,
                   problem.classes * static_cast<std::int64_t>(size + Problem::Targets::class_bytes),
                   packed, packs_are_all});
 }

@@ -148,18 +148,18 @@ class ExponentialsBelow {
 };
 
 /// In float, a device evaluates 2^(z s - t) with one multiply-add and one more instruction.
-/// s = log2(e); t = top s, rounded: all results are off by the same factor, whose logarithm is exact
-/// in one more multiply-add. Where top s would overflow, or nearly, any two z differ by so much that
-/// the smaller exponential is 0, also with a small s.
+/// s = log2(e); t = top s, rounded: all results are off by the same factor, whose logarithm is
+/// exact in one more multiply-add. Where top s would overflow, or nearly, any two z differ by so
+/// much that the smaller exponential is 0, also with a small s.
 template <>
 class ExponentialsBelow<float> {
  public:
   KOKKOS_FUNCTION explicit ExponentialsBelow(float top) {
     KOKKOS_IF_ON_HOST((m_offset = top;))
     KOKKOS_IF_ON_DEVICE((constexpr float log2_e = 1.44269504088896341f;
-                         m_scale = Kokkos::fabs(top) < 0x1p126f ? log2_e : 0x1p-60f;
-                         m_offset = top * m_scale;
-                         m_factor = fast_exp2(Kokkos::fma(-top, m_scale, m_offset));))
+                         m_scale                = Kokkos::fabs(top) < 0x1p126f ? log2_e : 0x1p-60f;
+                         m_offset               = top * m_scale;
+                         m_factor               = fast_exp2(Kokkos::fma(-top, m_scale, m_offset));))
   }
   KOKKOS_FUNCTION float operator()(float z) const {
     KOKKOS_IF_ON_HOST((return exp_nonpositive(z - m_offset);))

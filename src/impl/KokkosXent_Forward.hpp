@@ -28,11 +28,14 @@ struct Problem {
 
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
 
-  /// Threads of a device's multiprocessor that the registers of this problem's kernels are shared
-  /// among.
+  /// Whether a thread's state takes many registers.
+  static constexpr bool is_large = Targets::has_background || sizeof(Scalar) > 4;
+  /// Threads of a device's multiprocessor that share its registers.
   static constexpr int resident_threads =
-      Targets::has_background || sizeof(Scalar) > 4 ? Tuning::resident_threads_large
-                                                    : Tuning::resident_threads;
+      is_large ? Tuning::resident_threads_large : Tuning::resident_threads;
+  /// Packs of a row that a thread of a team has in registers: of rows visited once, and twice.
+  static constexpr int stream_packs = is_large ? Tuning::packs_large : Tuning::stream_packs;
+  static constexpr int held_packs   = is_large ? Tuning::packs_large : Tuning::held_packs;
 
   /// Whether a device may hold rows in registers: the background of a class is known without a
   /// second operand as large as the logits, and packs of the logits can be packs of the gradient.
@@ -142,9 +145,9 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
                                                                      begin + head);
   const bool packed = logits_row.packed && background.packed();
   RowWalk::classes(thread, threads, begin, end, head, packed, [&](auto chunk) {
-    visit_chunk<on_host, R, Scalar>(
-        logits_row, chunk,
-        [&](const auto& part, const auto& z) { absorb_classes(states, background, part, z); });
+    visit_chunk<on_host, R, Scalar>(logits_row, chunk, [&](const auto& part, const auto& z) {
+      absorb_classes(states, background, part, z);
+    });
   });
   return states.merged();
 }
@@ -154,8 +157,7 @@ template <Reuse R = Reuse::none, class Problem, class Group>
 KOKKOS_INLINE_FUNCTION typename Problem::State sweep_row(const Problem& problem, const Group& group,
                                                          std::int64_t row, std::int64_t begin,
                                                          std::int64_t end) {
-  return group.merge(
-      sweep_classes<R>(problem, row, group.thread(), group.threads(), begin, end));
+  return group.merge(sweep_classes<R>(problem, row, group.thread(), group.threads(), begin, end));
 }
 
 /// Forward of one row by one group; every thread has the result. R: of the logits.
@@ -165,7 +167,7 @@ KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> forward_row(
     const RowTarget<typename Problem::Scalar>& target) {
   if (target.kind != RowKind::counts) return unread_row<typename Problem::Scalar>(target.kind);
   const auto z_target = group.read_before_merge(problem.target_logit(row, target.cls));
-  const auto state = sweep_row<R>(problem, group, row, 0, problem.classes);
+  const auto state    = sweep_row<R>(problem, group, row, 0, problem.classes);
   return finish_row(problem, target, state, z_target);
 }
 

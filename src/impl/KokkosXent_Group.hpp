@@ -16,9 +16,8 @@ namespace KokkosXent::Impl {
 template <class State>
 KOKKOS_INLINE_FUNCTION State merge_lanes(const State& mine, int lanes) {
   return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
-    return join_lanes(value, lanes, [&](auto& into, const auto& from) {
-      reducer_for(into).join(into, from);
-    });
+    return join_lanes(value, lanes,
+                      [&](auto& into, const auto& from) { reducer_for(into).join(into, from); });
   });
 }
 
@@ -54,8 +53,8 @@ class TeamGroup {
       return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
         auto result = value;
         Kokkos::parallel_reduce(
-            Kokkos::TeamThreadRange(m_team, threads()),
-            [&](int, auto& joined) { joined = value; }, reducer_for(result));
+            Kokkos::TeamThreadRange(m_team, threads()), [&](int, auto& joined) { joined = value; },
+            reducer_for(result));
         return result;
       });
   }

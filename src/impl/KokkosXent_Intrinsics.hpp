@@ -57,14 +57,14 @@ KOKKOS_INLINE_FUNCTION float fast_exp2(float x) {
 }
 
 template <class T>
-inline constexpr bool is_bfloat16_bits =
-    std::is_same_v<T, bfloat16> ||
-    (KokkosHalf<T> && std::is_same_v<T, Kokkos::Experimental::bhalf_t>);
+inline constexpr bool is_bfloat16_bits = std::is_same_v<T, bfloat16> ||
+                                         (KokkosHalf<T> &&
+                                          std::is_same_v<T, Kokkos::Experimental::bhalf_t>);
 
 template <class T>
-inline constexpr bool is_float16_bits =
-    std::is_same_v<T, float16> ||
-    (KokkosHalf<T> && std::is_same_v<T, Kokkos::Experimental::half_t>);
+inline constexpr bool is_float16_bits = std::is_same_v<T, float16> ||
+                                        (KokkosHalf<T> &&
+                                         std::is_same_v<T, Kokkos::Experimental::half_t>);
 
 /// Two 16-bit floats of one word, the one at the lower address first.
 template <class T>
@@ -126,7 +126,8 @@ KOKKOS_INLINE_FUNCTION T join_lanes(T value, int lanes, const Join& join) {
   std::uint32_t lane;
   asm("mov.u32 %0, %%laneid;" : "=r"(lane));
   const std::uint32_t mask =
-      lanes == warp_lanes ? ~0u : ((1u << lanes) - 1u) << (lane & ~static_cast<std::uint32_t>(lanes - 1));
+      lanes == warp_lanes ? ~0u
+                          : ((1u << lanes) - 1u) << (lane & ~static_cast<std::uint32_t>(lanes - 1));
   const auto join_at = [&](int distance) {
     Words words = Kokkos::bit_cast<Words>(value);
 #pragma unroll

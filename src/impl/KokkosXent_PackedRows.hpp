@@ -99,16 +99,16 @@ class PackedRows {
   using Targets   = typename Problem::Targets;
   using LogitType = typename Problem::LogitType;
   using RowWalk   = typename Problem::RowWalk;
-  using RegisterPacks = RowPacks<RowWalk, LogitType, Scalar, Packs,
-                                       M == Mapping::rows_per_team ? 0 : warp_lanes>;
+  using RegisterPacks =
+      RowPacks<RowWalk, LogitType, Scalar, Packs, M == Mapping::rows_per_team ? 0 : warp_lanes>;
 
   static constexpr bool sweeps          = P != Pass::backward;
   static constexpr bool writes_gradient = P != Pass::forward;
   static constexpr Reuse first_load     = P == Pass::forward_backward ? Reuse::likely : Reuse::none;
 
   PackedRows(const Problem& problem, const ForwardResults<Scalar>& results,
-           const GradientTask<Problem, GradientType>& task, const SavedRows<Scalar>& saved,
-           const Schedule& schedule)
+             const GradientTask<Problem, GradientType>& task, const SavedRows<Scalar>& saved,
+             const Schedule& schedule)
       : m_problem(problem),
         m_results(results),
         m_task(task),
@@ -207,8 +207,8 @@ class PackedRows {
     const typename Targets::template BackgroundRow<RowWalk> background(m_problem.targets, row,
                                                                        packs.head());
     // In place, a lane may be writing the row before another has come so far.
-    const Scalar z_target = sweeps && writes_gradient ? group.read_before_merge(inputs.z_target)
-                                                      : inputs.z_target;
+    const Scalar z_target =
+        sweeps && writes_gradient ? group.read_before_merge(inputs.z_target) : inputs.z_target;
     RowStatistics<Scalar> statistics{};
     if constexpr (sweeps) {
       typename Problem::State state;
@@ -233,20 +233,17 @@ class PackedRows {
       const RowGradient<Scalar> gradient(target, statistics, scale);
       const bool holds_spike = target.cls >= 0 && packs.visits(target.cls);
       next                   = row_inputs(next_row, next_label);
-      const auto* next_data   = data_to_load(next_row, next_label);
+      const auto* next_data  = data_to_load(next_row, next_label);
       const GradientRowWriter<RegisterPacks, Targets, GradientType> writer(
           gradient, background, m_task.gradient.data + row * m_task.gradient.row_stride,
           packs.head());
-      const auto write      = [&](const auto& positions, const auto& z) {
-        writer.write(positions, z);
-      };
+      const auto write = [&](const auto& positions, const auto& z) { writer.write(positions, z); };
       const auto write_edge = [&](std::int64_t cls, Scalar z) { writer.write_edge(cls, z); };
       if constexpr (sweeps)
         packs.visit_second_and_load(next_data, write, write_edge);
       else
         packs.visit_and_load(next_data, write, write_edge);
-      if (holds_spike)
-        store_spike(m_problem, gradient, row, target.cls, z_target, m_task.gradient);
+      if (holds_spike) store_spike(m_problem, gradient, row, target.cls, z_target, m_task.gradient);
     }
   }
 

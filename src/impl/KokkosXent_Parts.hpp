@@ -50,8 +50,7 @@ struct ForwardParts {
     const Scalar z_target   = problem.target_logit(row, target.cls);
     State* const row_states = states + row * division.parts;
     if (target.kind == RowKind::counts) {
-      const State state =
-          sweep_row(problem, group, row, division.begin(part), division.end(part));
+      const State state = sweep_row(problem, group, row, division.begin(part), division.end(part));
       group.once([&]() { row_states[part] = state; });
     }
     if (!counts_last(team, swept_parts + row, division.parts)) return;

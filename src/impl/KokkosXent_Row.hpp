@@ -367,8 +367,8 @@ struct PackPositions {
 ///
 /// Threads side by side, Step of them (0: the whole group), have packs side by side; a thread's
 /// packs are that far apart, so that their addresses are one register and constants. Needs packed
-/// rows of fewer than 2^31 packs, and a group of no fewer threads than a row has classes outside its
-/// packs (its edges).
+/// rows of fewer than 2^31 packs, and a group of no fewer threads than a row has classes outside
+/// its packs (its edges).
 ///
 /// visit(positions, values) is called for packs, visit_edge(class, value) for the edges. Values of
 /// classes that do not exist are -inf.

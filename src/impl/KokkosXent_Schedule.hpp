@@ -25,31 +25,32 @@ enum class Mapping {
 /// All tuning: what shapes go to which mapping, and in teams of what size.
 struct Tuning {
   // Devices
-  static constexpr int resident_threads       = 640;     // a multiprocessor; sets registers a thread
-  static constexpr int resident_threads_large = 512;     // the same for kernels of larger states
-  static constexpr int tile_rows              = 32;      // adjacent rows a tile: one warp's width
-  static constexpr int tile_min_rows          = 8;       // fewer rows: their classes are strided
-  static constexpr int tile_slices            = 16;      // threads that share a row of a tile
-  static constexpr int short_row_bytes        = 2048;    // rows up to this: rows_per_team
-  static constexpr int short_rows_team        = 128;     // threads
-  static constexpr int medium_row_bytes       = 16384;   // rows up to this: row_team_medium
+  static constexpr int resident_threads       = 640;    // a multiprocessor; sets registers a thread
+  static constexpr int resident_threads_large = 512;    // the same for kernels of larger states
+  static constexpr int tile_rows              = 32;     // adjacent rows a tile: one warp's width
+  static constexpr int tile_min_rows          = 8;      // fewer rows: their classes are strided
+  static constexpr int tile_slices            = 16;     // threads that share a row of a tile
+  static constexpr int short_row_bytes        = 2048;   // rows up to this: rows_per_team
+  static constexpr int short_rows_team        = 128;    // threads
+  static constexpr int medium_row_bytes       = 16384;  // rows up to this: row_team_medium
   static constexpr int row_team_medium        = 128;
   static constexpr int row_team_long          = 256;
-  static constexpr int lane_packs             = 8;       // 16-byte packs in registers, one warp a row
-  static constexpr int stream_packs           = 12;      // the same for a team a row
-  static constexpr int held_packs             = 16;      // the same where a row is visited twice
-  static constexpr int packed_team            = 512;     // threads of a multiprocessor, team a row
-  static constexpr int one_warp_bytes         = 16384;   // rows up to this: one warp a row
-  static constexpr int row_overhead_packs     = 14;      // packs visited in the time of a row's rest
-  static constexpr int edge_threads           = 16;      // for the classes outside a row's packs
-  static constexpr int writing_lanes          = 4;       // of short rows, to write whole sectors
-  static constexpr int cache_percent          = 60;      // of the last-level cache, for second visits
-  static constexpr int split_min_classes      = 8192;    // shorter rows are not split
-  static constexpr int split_min_part         = 4096;    // classes
+  static constexpr int lane_packs             = 8;    // 16-byte packs in registers, one warp a row
+  static constexpr int stream_packs           = 12;   // the same for a team a row
+  static constexpr int held_packs             = 16;   // the same where a row is visited twice
+  static constexpr int packs_large            = 8;    // the last two for kernels of larger states
+  static constexpr int packed_team            = 512;  // threads of a multiprocessor, team a row
+  static constexpr int one_warp_bytes         = 16384;  // rows up to this: one warp a row
+  static constexpr int row_overhead_packs     = 14;     // packs visited in the time of a row's rest
+  static constexpr int edge_threads           = 16;     // for the classes outside a row's packs
+  static constexpr int writing_lanes          = 4;      // of short rows, to write whole sectors
+  static constexpr int cache_percent          = 60;    // of the last-level cache, for second visits
+  static constexpr int split_min_classes      = 8192;  // shorter rows are not split
+  static constexpr int split_min_part         = 4096;  // classes
   static constexpr int split_team             = 128;
-  static constexpr int smallest_team          = 64;      // bounds the league: every team resident
-  static constexpr int small_team             = 512;     // threads of the teams of small kernels
-  static constexpr int denominator_rows       = 8192;    // targets that a team adds up
+  static constexpr int smallest_team          = 64;    // bounds the league: every team resident
+  static constexpr int small_team             = 512;   // threads of the teams of small kernels
+  static constexpr int denominator_rows       = 8192;  // targets that a team adds up
   // Host
   static constexpr int host_short_row         = 64;     // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split
@@ -78,12 +79,13 @@ struct Shape {
   std::int64_t row_stride;
   std::int64_t class_stride;
   int value_size;
-  int lanes;             // Walk::lanes
-  int run;               // Walk::run
-  int resident_threads;  // of a multiprocessor
+  int lanes;                   // Walk::lanes
+  int run;                     // Walk::run
+  int resident_threads;        // of a multiprocessor
+  int held_packs;              // of a row that a thread holds between two visits
   std::int64_t visited_bytes;  // of a row's operands that forward_backward visits twice
-  bool packed;         // packs of the logits are packs of the gradient in every row
-  bool packs_are_all;    // no class of any row is outside of them
+  bool packed;                 // packs of the logits are packs of the gradient in every row
+  bool packs_are_all;          // no class of any row is outside of them
 
   bool rows_are_adjacent() const { return class_stride != 1 && row_stride < class_stride; }
   std::int64_t row_bytes() const { return classes * value_size; }
@@ -205,9 +207,13 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
   }
   if (shape.rows < device.multiprocessors) return false;
   if (held) {
+    // Two teams a multiprocessor, or more: while one reduces, another's loads are on their way.
+    int team = warp_lanes;
+    while (team < Tuning::packed_team / 2 && packs_each(team) > shape.held_packs)
+      team += warp_lanes;
     schedule.mapping = Mapping::packed_row_per_team;
     schedule.vector  = 1;
-    schedule.team    = team_for_cache(shape, device, Tuning::packed_team);
+    schedule.team    = std::max(team, team_for_cache(shape, device, Tuning::packed_team));
     schedule.league  = static_cast<int>(balanced(groups(schedule.team, Tuning::packed_team)));
     return true;
   }
@@ -245,15 +251,17 @@ inline Schedule device_schedule(const Shape& shape, const Device& device, std::i
     return whole_rows(Mapping::columns, tiles, Tuning::tile_rows * Tuning::tile_slices, 1);
   }
   Schedule schedule{};
-  if (shape.packed && packed_rows(shape, device, schedule)) return schedule;
+  if (shape.packed && packed_rows(shape, device, schedule)) {
+    schedule.league = static_cast<int>(std::min<std::int64_t>(schedule.league, most_teams));
+    return schedule;
+  }
 
   const std::int64_t resident = threads / Tuning::split_team;
   if (shape.classes >= Tuning::split_min_classes && shape.rows * 2 <= resident)
-    return split_rows(
-        shape,
-        std::min(resident / shape.rows,
-                 (shape.classes + Tuning::split_min_part - 1) / Tuning::split_min_part),
-        Tuning::split_team, most_teams);
+    return split_rows(shape,
+                      std::min(resident / shape.rows, (shape.classes + Tuning::split_min_part - 1) /
+                                                          Tuning::split_min_part),
+                      Tuning::split_team, most_teams);
   if (shape.row_bytes() <= Tuning::short_row_bytes) {
     const int vector = ceil_to_power_of_two((shape.classes + 3) / 4, warp_lanes);
     const int team   = Tuning::short_rows_team / vector;
@@ -275,8 +283,8 @@ Schedule make_schedule(const ExecutionSpace& exec, const Shape& shape) {
     return device_schedule(shape, device_of(exec), max_league(exec));
 }
 
-/// Kernels are passed by value, so that a launch never waits for an earlier one. MaxTeam: threads of
-/// the largest team; the compiler gives a thread the registers that one such team leaves it.
+/// Kernels are passed by value, so that a launch never waits for an earlier one. MaxTeam: threads
+/// of the largest team; the compiler gives a thread the registers that one such team leaves it.
 template <class ExecutionSpace, int MaxTeam>
 using SchedulePolicy =
     Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<MaxTeam, 1>,
@@ -300,7 +308,8 @@ auto make_policy(const ExecutionSpace& exec, const Schedule& schedule, const Fun
     while (team > largest) team /= 2;
     Policy policy(exec, schedule.league, team, schedule.vector);
     return policy.set_scratch_size(
-        0, Kokkos::PerTeam(merge_scratch_bytes + static_cast<int>(scratch_bytes_per_thread) * team));
+        0,
+        Kokkos::PerTeam(merge_scratch_bytes + static_cast<int>(scratch_bytes_per_thread) * team));
   }
 }
 

@@ -146,7 +146,9 @@ class LargestOf {
   using result_view_type = Kokkos::View<Scalar, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
 
   KOKKOS_FUNCTION explicit LargestOf(Scalar& result) : m_result(&result) {}
-  KOKKOS_FUNCTION void join(Scalar& into, const Scalar& from) const { into = larger_of(into, from); }
+  KOKKOS_FUNCTION void join(Scalar& into, const Scalar& from) const {
+    into = larger_of(into, from);
+  }
   KOKKOS_FUNCTION void init(Scalar& value) const { value = -infinity_v<Scalar>; }
   KOKKOS_FUNCTION Scalar& reference() const { return *m_result; }
   KOKKOS_FUNCTION result_view_type view() const { return result_view_type(m_result); }
@@ -175,8 +177,8 @@ class MergeStates {
   State* m_result;
 };
 
-/// States merged: reduce(value, reducer) gives each of those who hold one the values of all, joined.
-/// First comes their maximum, then sums, so that each evaluates one exponential.
+/// States merged: reduce(value, reducer) gives each of those who hold one the values of all,
+/// joined. First comes their maximum, then sums, so that each evaluates one exponential.
 template <class Reduce, class Scalar, bool HasBackground>
 KOKKOS_INLINE_FUNCTION SoftmaxState<Scalar, HasBackground> merge_states(
     const SoftmaxState<Scalar, HasBackground>& mine, const Reduce& reduce) {
@@ -331,6 +333,18 @@ class LaneStates {
   KOKKOS_FUNCTION void absorb_background(const Scalar (&z)[Size], const Scalar (&b)[Size],
                                          const Scalar (&new_max)[Lanes]) {
     for (int l = 0; l < Lanes; ++l) m_gap.add(l, moved_gap(m_mass[l], m_max[l], new_max[l]));
+    if constexpr (Lanes == 1 && Size >= 4) {
+      // Without infinities a sum of products is enough, and shows if there were any.
+      const Scalar shift = shift_of(new_max[0]);
+      Scalar sums[4]     = {};
+      unrolled<Size>([&](int e) { sums[e % 4] += b[e] * (shift - z[e]); });
+      const Scalar sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+      if (Kokkos::isfinite(sum)) {
+        m_gap.add(0, sum);
+        m_mass.add_chunk(b);
+        return;
+      }
+    }
     Scalar gaps[Size];
     unrolled<Size / Lanes>([&](int d) {
       for (int l = 0; l < Lanes; ++l) {

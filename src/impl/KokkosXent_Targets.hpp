@@ -242,9 +242,7 @@ class RowGradient {
   KOKKOS_FUNCTION Scalar probability(Scalar z) const { return m_exponentials(z) * m_inverse_sum; }
 
   /// A class without mass.
-  KOKKOS_FUNCTION Scalar plain(Scalar z) const {
-    return m_scaled_total * m_exponentials(z);
-  }
+  KOKKOS_FUNCTION Scalar plain(Scalar z) const { return m_scaled_total * m_exponentials(z); }
   /// A class with background mass b only.
   KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {
     return m_scale * (m_total * probability(z) - b);

@@ -463,8 +463,8 @@ struct ForwardTiles {
       const TileTargets<Problem> targets(problem, thread);
       put_tile(thread, targets, forward_tile(problem, team, thread, targets), results, totals);
     }
-    results.reduction.finish(
-        member, sum_totals(member, member.team_size(), [&](int) { return totals; }));
+    results.reduction.finish(member,
+                             sum_totals(member, member.team_size(), [&](int) { return totals; }));
   }
 };
 
@@ -514,8 +514,8 @@ struct ForwardBackwardTiles {
       for (int l = 0; l < Tile<Problem>::lanes; ++l) statistics.row[l] = forward.row[l].statistics;
       gradient_tile(problem, task, team, thread, targets, statistics);
     }
-    results.reduction.finish(
-        member, sum_totals(member, member.team_size(), [&](int) { return totals; }));
+    results.reduction.finish(member,
+                             sum_totals(member, member.team_size(), [&](int) { return totals; }));
   }
 };
 

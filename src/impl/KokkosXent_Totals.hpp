@@ -36,13 +36,14 @@ template <class Member, class F>
 KOKKOS_INLINE_FUNCTION RowTotals sum_totals(const Member& team, int count, const F& f) {
   RowTotals all;
   Kokkos::parallel_reduce(
-      Kokkos::TeamThreadRange(team, count),
-      [&](int i, RowTotals& partial) { partial.merge(f(i)); }, MergeStates<RowTotals>(all));
+      Kokkos::TeamThreadRange(team, count), [&](int i, RowTotals& partial) { partial.merge(f(i)); },
+      MergeStates<RowTotals>(all));
   return all;
 }
 
 /// True in the last of `all` teams that come here; it sees what the others' first threads
-/// (Kokkos::PerTeam) have stored before they came. counter is 0 before the first and after the last.
+/// (Kokkos::PerTeam) have stored before they came. counter is 0 before the first and after the
+/// last.
 template <class Member>
 KOKKOS_INLINE_FUNCTION bool counts_last(const Member& team, int* counter, int all) {
   int last = 0;
