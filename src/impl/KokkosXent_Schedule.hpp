@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace KokkosXent::Impl {
 
@@ -42,7 +43,6 @@ struct Tuning {
   static constexpr int packed_team            = 512;  // threads of a multiprocessor, team a row
   static constexpr int one_warp_bytes         = 16384;  // rows up to this: one warp a row
   static constexpr int row_overhead_packs     = 14;     // packs visited in the time of a row's rest
-  static constexpr int edge_threads           = 16;     // for the classes outside a row's packs
   static constexpr int writing_lanes          = 4;      // of short rows, to write whole sectors
   static constexpr int cache_percent          = 60;    // of the last-level cache, for second visits
   static constexpr int split_min_classes      = 8192;  // shorter rows are not split
@@ -176,12 +176,14 @@ inline int team_for_cache(const Shape& shape, const Device& device, int resident
 
 /// A schedule for packed rows, of which a multiprocessor has several in its registers: groups that
 /// take equally many rows, of as many lanes as make the whole work shortest: each row costs a lane
-/// the packs it visits, and what the row's reductions cost. False where rows are too few.
+/// the packs it visits, and what the row's reductions cost. False where rows are too few or too
+/// long.
 inline bool packed_rows(const Shape& shape, const Device& device, Schedule& schedule) {
   const std::int64_t packs = (shape.classes + shape.run - 1) / shape.run;
-  const bool held          = shape.pass == Pass::forward_backward;
-  const auto packs_each    = [&](int lanes) { return (packs + lanes - 1) / lanes; };
-  const auto groups        = [&](int lanes, int resident_threads) {
+  if (packs > std::numeric_limits<int>::max() / 2) return false;  // RowPacks counts them in int
+  const bool held       = shape.pass == Pass::forward_backward;
+  const auto packs_each = [&](int lanes) { return (packs + lanes - 1) / lanes; };
+  const auto groups     = [&](int lanes, int resident_threads) {
     return std::int64_t(device.multiprocessors) * (resident_threads / lanes);
   };
   const auto balanced = [&](std::int64_t most_groups) {
@@ -194,7 +196,7 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
 
   if (packs <= Tuning::lane_packs * warp_lanes) {
     // Lanes that write are to fill whole sectors of memory together.
-    int lanes = shape.packs_are_all ? 1 : Tuning::edge_threads;
+    int lanes = shape.packs_are_all ? 1 : 2 * shape.run;  // as many as a row's edges, or more
     while (packs_each(lanes) > Tuning::lane_packs) lanes *= 2;
     if (shape.pass != Pass::forward)
       while (lanes < Tuning::writing_lanes && packs_each(lanes) > Tuning::writing_lanes) lanes *= 2;
