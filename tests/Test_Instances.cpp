@@ -124,28 +124,45 @@ TEST(Instances, OneLinerRunsOnTheInstanceGiven) {
   expect_all_on(exec, recorder.events(EventKind::kernel));
 }
 
-TEST(Instances, RunAtOnceAsOneAfterTheOther) {
-  const std::vector<ExecutionSpace> instances = two_instances();
-  if (instances[0] == instances[1]) GTEST_SKIP() << "one thread cannot be split into instances";
-
-  const Batch batches[]                 = {Batch(37, 5000, 1u), Batch(300, 61, 2u)};
+/// Both batches computed `repeats` times at once, each on its instance, give what each gave alone.
+void expect_at_once_as_alone(const std::vector<ExecutionSpace>& instances, const Batch& first,
+                             const Batch& second, int repeats) {
+  const Batch* batches[]                = {&first, &second};
   CrossEntropy<ExecutionSpace> losses[] = {
-      CrossEntropy<ExecutionSpace>(instances[0], batches[0].rows, batches[0].classes),
-      CrossEntropy<ExecutionSpace>(instances[1], batches[1].rows, batches[1].classes)};
+      CrossEntropy<ExecutionSpace>(instances[0], first.rows, first.classes),
+      CrossEntropy<ExecutionSpace>(instances[1], second.rows, second.classes)};
   std::vector<std::uint32_t> alone[2];
   for (int i = 0; i < 2; ++i) {
-    batches[i].compute(losses[i]);
-    alone[i] = batches[i].results(instances[static_cast<std::size_t>(i)]);
+    batches[i]->compute(losses[i]);
+    alone[i] = batches[i]->results(instances[static_cast<std::size_t>(i)]);
   }
 
   const auto repeat = [&](int i) {
-    for (int repetition = 0; repetition < 50; ++repetition) batches[i].compute(losses[i]);
+    for (int repetition = 0; repetition < repeats; ++repetition) batches[i]->compute(losses[i]);
   };
   std::thread other(repeat, 1);
   repeat(0);
   other.join();
   for (int i = 0; i < 2; ++i)
-    EXPECT_EQ(batches[i].results(instances[static_cast<std::size_t>(i)]), alone[i]);
+    EXPECT_EQ(batches[i]->results(instances[static_cast<std::size_t>(i)]), alone[i]);
+}
+
+TEST(Instances, RunAtOnceAsOneAfterTheOther) {
+  const std::vector<ExecutionSpace> instances = two_instances();
+  if (instances[0] == instances[1]) GTEST_SKIP() << "one thread cannot be split into instances";
+  expect_at_once_as_alone(instances, Batch(37, 5000, 1u), Batch(300, 61, 2u), 50);
+}
+
+// Rows that teams share, which count the teams that are done, beside rows that a team or a warp has
+// to itself, and beside other shared ones.
+TEST(Instances, SharedRowsRunAtOnceAsOneAfterTheOther) {
+  const std::vector<ExecutionSpace> instances = two_instances();
+  if (instances[0] == instances[1]) GTEST_SKIP() << "one thread cannot be split into instances";
+  const std::int64_t many = KokkosXentTest::runs_on_host ? 8 : 300;
+  const Batch shared(3, 50257, 1u);
+  expect_at_once_as_alone(instances, shared, Batch(2, 100003, 2u), 20);
+  expect_at_once_as_alone(instances, shared, Batch(10 * many, 1000, 3u), 20);
+  expect_at_once_as_alone(instances, Batch(many, 20011, 4u), shared, 20);
 }
 
 }  // namespace

@@ -134,48 +134,6 @@ KOKKOS_INLINE_FUNCTION double exp_nonpositive(double x) {
   KOKKOS_IF_ON_DEVICE((return Kokkos::exp(x);))
 }
 
-/// e^(z - top) for many z <= top (but for rounding; or NaN), as z gives it times factor(). top is
-/// finite.
-template <class Scalar>
-class ExponentialsBelow {
- public:
-  KOKKOS_FUNCTION explicit ExponentialsBelow(Scalar top) : m_top(top) {}
-  KOKKOS_FUNCTION Scalar operator()(Scalar z) const { return exp_nonpositive(z - m_top); }
-  KOKKOS_FUNCTION static constexpr Scalar factor() { return 1; }
-
- private:
-  Scalar m_top;
-};
-
-/// In float, a device evaluates 2^(z s - t) with one multiply-add and one more instruction.
-/// s = log2(e); t = top s, rounded: all results are off by the same factor, whose logarithm is
-/// exact in one more multiply-add. Where top s would overflow, or nearly, any two z differ by so
-/// much that the smaller exponential is 0, also with a small s.
-template <>
-class ExponentialsBelow<float> {
- public:
-  KOKKOS_FUNCTION explicit ExponentialsBelow(float top) {
-    KOKKOS_IF_ON_HOST((m_offset = top;))
-    KOKKOS_IF_ON_DEVICE((constexpr float log2_e = 1.44269504088896341f;
-                         m_scale                = Kokkos::fabs(top) < 0x1p126f ? log2_e : 0x1p-60f;
-                         m_offset               = top * m_scale;
-                         m_factor               = fast_exp2(Kokkos::fma(-top, m_scale, m_offset));))
-  }
-  KOKKOS_FUNCTION float operator()(float z) const {
-    KOKKOS_IF_ON_HOST((return exp_nonpositive(z - m_offset);))
-    KOKKOS_IF_ON_DEVICE((return fast_exp2(Kokkos::fma(z, m_scale, -m_offset));))
-  }
-  KOKKOS_FUNCTION float factor() const {
-    KOKKOS_IF_ON_HOST((return 1;))
-    KOKKOS_IF_ON_DEVICE((return m_factor;))
-  }
-
- private:
-  float m_scale  = 1;
-  float m_offset = 0;
-  float m_factor = 1;
-};
-
 /// exp(x) - 1 for x <= 0 (or NaN)
 template <class Scalar>
 KOKKOS_INLINE_FUNCTION Scalar expm1_nonpositive(Scalar x) {

@@ -367,12 +367,12 @@ class LaneStates {
     constexpr int depth = Size / Lanes;
     if constexpr (Lanes == 1) {
       // A lone lane has nothing else to do while it waits for a sum: four of them side by side.
-      const ExponentialsBelow<Scalar> exponentials(shift_of(new_max[0]));
-      const Scalar old_max_term = exponentials(others[0]);
-      Scalar sums[4]            = {old_max_term, 0, 0, 0};
-      unrolled<depth - 1>([&](int d) { sums[(d + 1) % 4] += exponentials(others[d + 1]); });
-      first[0] = old_max_term * exponentials.factor();
-      sum[0]   = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * exponentials.factor();
+      const Scalar shift = shift_of(new_max[0]);
+      first[0]           = exp_nonpositive(others[0] - shift);
+      Scalar sums[4]     = {first[0], 0, 0, 0};
+      unrolled<depth - 1>(
+          [&](int d) { sums[(d + 1) % 4] += exp_nonpositive(others[d + 1] - shift); });
+      sum[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     } else {
       Scalar shift[Lanes];
       for (int l = 0; l < Lanes; ++l) {

@@ -228,10 +228,9 @@ class RowGradient {
 
   KOKKOS_FUNCTION RowGradient(const RowTarget<Scalar>& target,
                               const RowStatistics<Scalar>& statistics, Scalar scale)
-      : m_exponentials(statistics.max),
-        m_max(statistics.max),
+      : m_max(statistics.max),
         m_log_sum(statistics.log_sum),
-        m_inverse_sum(exp_nonpositive(-statistics.log_sum) * m_exponentials.factor()),
+        m_inverse_sum(exp_nonpositive(-statistics.log_sum)),
         m_scale(scale),
         m_background_total(statistics.background_total),
         m_spike(target.spike),
@@ -239,10 +238,14 @@ class RowGradient {
         m_scaled_total(scale * m_total * m_inverse_sum) {}
 
   KOKKOS_FUNCTION Scalar log_probability(Scalar z) const { return (z - m_max) - m_log_sum; }
-  KOKKOS_FUNCTION Scalar probability(Scalar z) const { return m_exponentials(z) * m_inverse_sum; }
+  KOKKOS_FUNCTION Scalar probability(Scalar z) const {
+    return exp_nonpositive(z - m_max) * m_inverse_sum;
+  }
 
   /// A class without mass.
-  KOKKOS_FUNCTION Scalar plain(Scalar z) const { return m_scaled_total * m_exponentials(z); }
+  KOKKOS_FUNCTION Scalar plain(Scalar z) const {
+    return m_scaled_total * exp_nonpositive(z - m_max);
+  }
   /// A class with background mass b only.
   KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {
     return m_scale * (m_total * probability(z) - b);
@@ -261,7 +264,6 @@ class RowGradient {
   }
 
  private:
-  ExponentialsBelow<Scalar> m_exponentials;
   Scalar m_max;
   Scalar m_log_sum;
   Scalar m_inverse_sum;  // 1 / d
