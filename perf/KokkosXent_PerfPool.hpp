@@ -43,14 +43,15 @@ KOKKOS_INLINE_FUNCTION float logit_of(LogitsData kind, std::int64_t position,
   return random_logit(static_cast<std::uint64_t>(position));
 }
 
-/// classes: of a row, for ascending logits.
+/// The same logits again after each period. classes: of a row, for ascending logits.
 template <class ExecutionSpace, class T>
-void fill_with_logits(const ExecutionSpace& exec, T* data, std::int64_t size, LogitsData kind,
-                      std::int64_t classes) {
+void fill_with_logits(const ExecutionSpace& exec, T* data, std::int64_t size, std::int64_t period,
+                      LogitsData kind, std::int64_t classes) {
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
   Kokkos::parallel_for(
-      "KokkosXent::perf::logits", Policy(exec, 0, size),
-      KOKKOS_LAMBDA(std::int64_t i) { data[i] = static_cast<T>(logit_of(kind, i, classes)); });
+      "KokkosXent::perf::logits", Policy(exec, 0, size), KOKKOS_LAMBDA(std::int64_t i) {
+        data[i] = static_cast<T>(logit_of(kind, i % period, classes));
+      });
 }
 
 template <class ExecutionSpace>
@@ -224,9 +225,8 @@ class LogitsPool {
     std::string contents = typeid(T).name() + std::to_string(windows.period) + to_string(c.data);
     if (c.data == LogitsData::ascending) contents += std::to_string(c.classes);
     if (contents == m_contents) return;
-    fill_with_logits(m_exec, source<T>(0), windows.period, c.data, c.classes);
-    for (std::int64_t w = 1; w < windows.count; ++w)
-      copy_window(source<T>(0), windows.period, source<T>(w * windows.period));
+    fill_with_logits(m_exec, source<T>(0), windows.count * windows.period, windows.period, c.data,
+                     c.classes);
     m_contents = contents;
   }
 

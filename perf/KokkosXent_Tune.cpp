@@ -76,7 +76,7 @@ class Tuner {
         m_elements(bytes / static_cast<std::int64_t>(sizeof(T))),
         m_pool(Kokkos::view_alloc(exec, Kokkos::WithoutInitializing, "KokkosXent::tune::logits"),
                static_cast<std::size_t>(2 * m_elements)) {
-    fill_with_logits(m_exec, m_pool.data(), 2 * m_elements, LogitsData::random, 1);
+    fill_with_logits(m_exec, m_pool.data(), 2 * m_elements, 2 * m_elements, LogitsData::random, 1);
   }
 
   void print(const char* type, std::int64_t classes) {
