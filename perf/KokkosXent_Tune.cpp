@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 // Measures the choices that Tuning (src/impl/KokkosXent_Schedule.hpp) makes for a device: each pass
-// over packed rows by groups of every size, beside the group that the schedule would choose. Prints
-// a table of GB/s (logits read once, gradient written once); the marked figure is the schedule's.
+// over packed rows by groups of every power of two, beside the group that the schedule would
+// choose. Prints a table of GB/s (logits read once, gradient written once); the marked figure is
+// the schedule's.
 
 #include <KokkosXent.hpp>
 
@@ -94,7 +95,6 @@ class Tuner {
       const auto gradient = gradient_of(first);
       const auto chosen =
           Impl::schedule_of(m_exec, first, pass, pass == Impl::Pass::forward ? nullptr : &gradient);
-      const int chosen_lanes = chosen.vector * (chosen.vector > 1 ? 1 : chosen.team);
       const bool one_warp    = chosen.mapping == Impl::Mapping::packed_rows_per_team;
       const int most_threads = one_warp ? Problem::resident_threads : Impl::Tuning::packed_team;
       for (int lanes = 1; lanes <= Impl::Tuning::packed_team; lanes *= 2) {
@@ -110,7 +110,7 @@ class Tuner {
         });
         const double bytes =
             static_cast<double>(rows * classes) * sizeof(T) * (pass == Impl::Pass::forward ? 1 : 2);
-        std::printf(lanes == (one_warp ? chosen.vector : chosen_lanes) ? " **%.0f** |" : " %.0f |",
+        std::printf(lanes == (one_warp ? chosen.vector : chosen.team) ? " **%.0f** |" : " %.0f |",
                     bytes / seconds * 1e-9);
       }
       std::printf("\n");

@@ -173,13 +173,14 @@ class CrossEntropy {
                   loss_extent_matches(logits, loss));
     check_loss_rank(function, loss);
 
-    m_rows = Impl::extent_of(logits, 0);
+    m_rows = -1;  // until this call has come through
     with_problem(logits, targets, [&](const auto& problem) {
       const auto schedule =
           Impl::schedule_of(m_exec, problem, Impl::Pass::forward, no_gradient(logits));
       Impl::run_forward(m_exec, "forward", schedule, problem, forward_results(loss, denominator()),
                         workspace());
     });
+    m_rows = Impl::extent_of(logits, 0);
   }
 
   /// Gradient of the loss of the last forward() or forward_backward() with the same logits,
@@ -240,7 +241,7 @@ class CrossEntropy {
     check_loss_rank(function, loss);
     Impl::check_overlap(function, logits, targets, grad_logits);
 
-    m_rows = Impl::extent_of(logits, 0);
+    m_rows = -1;
     with_problem(logits, targets, [&](const auto& problem) {
       const auto task = gradient_task(problem, grad_logits, gradient_scale(Scalar(1)));
       const auto schedule =
@@ -249,10 +250,11 @@ class CrossEntropy {
                                  m_options.reduction == Reduction::mean ? denominator() : nullptr,
                                  workspace());
     });
+    m_rows = Impl::extent_of(logits, 0);
   }
 
   /// m = max z of the rows of the last forward pass. NaN where the row has an ignored or
-  /// invalid target.
+  /// invalid target; unspecified where the row holds a NaN.
   statistics_view row_max() const { return saved_rows(m_row_max); }
   /// log d = log sum exp(z - m) of the rows of the last forward pass: log-sum-exp is
   /// row_max + row_log_sum. NaN where row_max is, and where the row holds a NaN or has no finite
@@ -265,7 +267,7 @@ class CrossEntropy {
     return (m_row_max.size() + m_row_log_sum.size()) * sizeof(Scalar) +
            m_constants.size() * sizeof(double);
   }
-  /// Bytes of scratch that is used within a call and holds nothing but zeros between calls. They
+  /// Bytes of scratch that is used within a call and holds nothing of meaning between calls. They
   /// depend on the execution space's concurrency, not on rows or classes.
   std::size_t workspace_bytes() const {
     return m_partial_totals.size() * sizeof(Impl::RowTotals) +

@@ -148,7 +148,7 @@ KOKKOS_INLINE_FUNCTION void fill_gradient_row(const GradientTask<Problem, Gradie
                         [&](auto chunk) {
                           Scalar values[chunk.size];
                           unrolled<chunk.size>([&](int e) { values[e] = fill; });
-                          store_chunk<Problem::on_host, Reuse::none>(out_of_row, chunk, values);
+                          store_chunk<Problem::on_host>(out_of_row, chunk, values);
                         });
 }
 
@@ -189,7 +189,7 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
         logits_row, chunk, [&](const auto& part, const auto& z) {
           Scalar values[std::remove_reference_t<decltype(part)>::size];
           class_gradients(gradient, background, part, z, values);
-          store_chunk<on_host, Reuse::none>(gradient_row, part, values);
+          store_chunk<on_host>(gradient_row, part, values);
         });
   });
   if (holds_spike) store_spike(problem, gradient, row, target.cls, z_spike, task.gradient);

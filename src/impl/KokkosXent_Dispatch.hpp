@@ -83,6 +83,27 @@ void launch_whole_rows(const ExecutionSpace& exec, const char* function, const S
   }
 }
 
+/// Launches a kernel of packed rows.
+template <Pass P, bool PackedGradient, class Problem, class GradientType>
+void launch_packed_kernel(const typename Problem::ExecutionSpace& exec, const std::string& label,
+                          const Schedule& schedule, const Problem& problem,
+                          const ForwardResults<typename Problem::Scalar>& results,
+                          const GradientTask<Problem, GradientType>& task,
+                          const SavedRows<typename Problem::Scalar>& saved) {
+  constexpr int team_packs =
+      P == Pass::forward_backward ? Problem::held_packs : Problem::stream_packs;
+  if (schedule.mapping == Mapping::packed_rows_per_team)
+    launch<Problem::resident_threads>(
+        exec, label, schedule,
+        PackedRows<Mapping::rows_per_team, P, PackedGradient, Tuning::lane_packs, Problem,
+                   GradientType>(problem, results, task, saved, schedule));
+  else
+    launch<Tuning::packed_team>(
+        exec, label, schedule,
+        PackedRows<Mapping::row_per_team, P, PackedGradient, team_packs, Problem, GradientType>(
+            problem, results, task, saved, schedule));
+}
+
 /// True if the schedule's kernel is one of packed rows; then it is launched.
 template <Pass P, class Problem, class GradientType>
 bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char* function,
@@ -90,24 +111,21 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char
                         const ForwardResults<typename Problem::Scalar>& results,
                         const GradientTask<Problem, GradientType>& task,
                         const SavedRows<typename Problem::Scalar>& saved) {
-  if constexpr (!Problem::on_host && Problem::template can_pack_rows<GradientType>) {
-    constexpr int team_packs =
-        P == Pass::forward_backward ? Problem::held_packs : Problem::stream_packs;
+  if constexpr (!Problem::on_host && Problem::can_pack_rows) {
+    if (schedule.mapping != Mapping::packed_rows_per_team &&
+        schedule.mapping != Mapping::packed_row_per_team)
+      return false;
     const std::string label = kernel_label(function, schedule.mapping);
-    if (schedule.mapping == Mapping::packed_rows_per_team) {
-      launch<Problem::resident_threads>(
-          exec, label, schedule,
-          PackedRows<Mapping::rows_per_team, P, Tuning::lane_packs, Problem, GradientType>(
-              problem, results, task, saved, schedule));
-      return true;
+    if constexpr (sizeof(GradientType) == sizeof(typename Problem::LogitType)) {
+      if (schedule.gradient_packed) {
+        launch_packed_kernel<P, true>(exec, label, schedule, problem, results, task, saved);
+        return true;
+      }
     }
-    if (schedule.mapping == Mapping::packed_row_per_team) {
-      launch<Tuning::packed_team>(
-          exec, label, schedule,
-          PackedRows<Mapping::row_per_team, P, team_packs, Problem, GradientType>(
-              problem, results, task, saved, schedule));
-      return true;
-    }
+    // The mapping does not depend on where the gradient is written, so that the results do not.
+    if constexpr (P == Pass::forward_backward)
+      launch_packed_kernel<P, false>(exec, label, schedule, problem, results, task, saved);
+    return true;
   }
   return false;
 }
@@ -210,19 +228,23 @@ Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem
   constexpr std::size_t size = sizeof(typename Problem::LogitType);
   const auto first_past      = past_pack(logits.data, 0, size);
   const auto second_past     = past_pack(logits.data, logits.row_stride, size);
-  const bool packed =
-      Problem::template can_pack_rows<GradientType> && logits.class_stride == 1 &&
-      (!gradient ||
-       (gradient->class_stride == 1 && past_pack(gradient->data, 0, size) == first_past &&
-        past_pack(gradient->data, gradient->row_stride, size) == second_past));
+  const bool gradient_packed =
+      !gradient || (sizeof(GradientType) == size && gradient->class_stride == 1 &&
+                    past_pack(gradient->data, 0, size) == first_past &&
+                    past_pack(gradient->data, gradient->row_stride, size) == second_past);
+  // Some class must be aligned for a pack: types may be aligned to less than their size.
+  const bool packed = Problem::can_pack_rows && logits.class_stride == 1 &&
+                      first_past % size == 0 && (pass != Pass::backward || gradient_packed);
   const bool packs_are_all =
       first_past == 0 && second_past == 0 && problem.classes % RowWalk::run == 0;
-  return make_schedule(
+  Schedule schedule = make_schedule(
       exec, Shape{pass, problem.rows, problem.classes, logits.row_stride, logits.class_stride,
                   static_cast<int>(size), RowWalk::lanes, RowWalk::run, Problem::resident_threads,
                   Problem::held_packs,
                   problem.classes * static_cast<std::int64_t>(size + Problem::Targets::class_bytes),
                   packed, packs_are_all});
+  schedule.gradient_packed = gradient_packed;
+  return schedule;
 }
 
 }  // namespace KokkosXent::Impl

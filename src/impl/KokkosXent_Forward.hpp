@@ -37,12 +37,10 @@ struct Problem {
   static constexpr int stream_packs = is_large ? Tuning::packs_large : Tuning::stream_packs;
   static constexpr int held_packs   = is_large ? Tuning::packs_large : Tuning::held_packs;
 
-  /// Whether a device may hold rows in registers: the background of a class is known without a
-  /// second operand as large as the logits, and packs of the logits can be packs of the gradient.
-  template <class GradientType>
+  /// Whether rows may stream through a device's registers: the background of a class is known
+  /// without a second operand as large as the logits.
   static constexpr bool can_pack_rows =
-      (!Targets::has_background || Targets::background_total_known) && RowWalk::packs &&
-      sizeof(GradientType) == sizeof(LogitType);
+      (!Targets::has_background || Targets::background_total_known) && RowWalk::packs;
 
   Matrix<const LogitType> logits;
   Targets targets;

@@ -36,7 +36,6 @@ class TeamGroup {
     }
   }
 
-  KOKKOS_FUNCTION const Member& team() const { return m_team; }
   KOKKOS_FUNCTION int index() const { return m_team.league_rank(); }
   KOKKOS_FUNCTION int count() const { return m_team.league_size(); }
   KOKKOS_FUNCTION int thread() const { return on_host ? 0 : m_team.team_rank(); }

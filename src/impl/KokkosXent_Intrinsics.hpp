@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <type_traits>
 
-// Where one machine instruction does what portable code needs several for. This file alone names a
-// kind of machine; each function's other branch does the same on any.
+// Where one machine instruction does what portable code needs several for. This file alone asks for
+// the compiler's target; each function's other branch does the same on any.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define KOKKOSXENT_IMPL_PTX 1
 #else

@@ -56,43 +56,52 @@ KOKKOS_INLINE_FUNCTION auto sweep_packs_first(const Background& background, Pack
   return sweep.state();
 }
 
-/// Writes the gradients of a row's packs and edges, as if none held the spike.
-template <class Packs, class Targets, class GradientType>
+/// Writes the gradients of a row's packs and edges, as if none held the spike. Packed: packs of the
+/// logits are packs of the gradient.
+template <bool Packed, class Packs, class Targets, class GradientType>
 class GradientRowWriter {
  public:
   using Scalar     = typename Packs::scalar_type;
   using Background = typename Targets::template BackgroundRow<typename Packs::walk_type>;
 
   KOKKOS_FUNCTION GradientRowWriter(const RowGradient<Scalar>& gradient,
-                                    const Background& background, GradientType* row, int head)
-      : m_gradient(gradient), m_background(background), m_row(row), m_body(row + head) {}
+                                    const Background& background, GradientType* row,
+                                    std::int64_t stride, int head)
+      : m_gradient(gradient),
+        m_background(background),
+        m_row(row),
+        m_stride(Packed ? 1 : stride),
+        m_body(row + head * m_stride) {}
 
   template <class Positions, int Size>
   KOKKOS_FUNCTION void write(const Positions& positions, const Scalar (&z)[Size]) const {
     Scalar values[Size];
     class_gradients(m_gradient, m_background, positions.chunk(), z, values);
-    store_packs(m_body, positions, values);
+    if constexpr (Packed)
+      store_packs(m_body, positions, values);
+    else
+      store_classes(m_body, m_stride, positions, values);
   }
   KOKKOS_FUNCTION void write_edge(std::int64_t cls, Scalar logit) const {
     const Scalar z[1] = {logit};
     Scalar values[1];
     class_gradients(m_gradient, m_background, Chunk<1, 1, false>{cls, 1, cls + 1}, z, values);
-    m_row[cls] = round_value<GradientType>(values[0]);
+    m_row[cls * m_stride] = round_value<GradientType>(values[0]);
   }
 
  private:
   const RowGradient<Scalar>& m_gradient;
   const Background& m_background;
   GradientType* m_row;
+  std::int64_t m_stride;
   GradientType* m_body;
 };
 
 /// packed_rows_per_team and packed_row_per_team on devices, for the passes forward, backward and
 /// forward_backward: rows stream through the registers of a group (RowPacks), so that memory does
 /// not wait for a row's reductions. forward_backward visits a row twice, and reads again only what
-/// does not fit the group's registers. Needs packed rows, and a gradient whose packs are those of
-/// the logits.
-template <Mapping M, Pass P, int Packs, class Problem, class GradientType>
+/// does not fit the group's registers. Needs packed rows.
+template <Mapping M, Pass P, bool PackedGradient, int Packs, class Problem, class GradientType>
 class PackedRows {
  public:
   using Scalar    = typename Problem::Scalar;
@@ -234,9 +243,9 @@ class PackedRows {
       const bool holds_spike = target.cls >= 0 && packs.visits(target.cls);
       next                   = row_inputs(next_row, next_label);
       const auto* next_data  = data_to_load(next_row, next_label);
-      const GradientRowWriter<RegisterPacks, Targets, GradientType> writer(
+      const GradientRowWriter<PackedGradient, RegisterPacks, Targets, GradientType> writer(
           gradient, background, m_task.gradient.data + row * m_task.gradient.row_stride,
-          packs.head());
+          m_task.gradient.class_stride, packs.head());
       const auto write = [&](const auto& positions, const auto& z) { writer.write(positions, z); };
       const auto write_edge = [&](std::int64_t cls, Scalar z) { writer.write_edge(cls, z); };
       if constexpr (sweeps)

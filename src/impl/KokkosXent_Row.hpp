@@ -216,8 +216,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t run_stride(const Row<T>& row) {
 }
 
 /// values[e] = the chunk's element e, or fill where the class does not exist.
-template <bool OnHost, Reuse R = Reuse::likely, class T, class Scalar, int Size, int Run,
-          bool Masked>
+template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
 KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
                                        const Chunk<Size, Run, Masked>& chunk,
                                        Scalar (&values)[Size], Scalar fill) {
@@ -235,7 +234,7 @@ KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
       else
         unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k * row.stride]); });
     } else {
-      widen_pack(load_pack<R, Pack<T, Run>>(run), first, values);
+      widen_pack(load_pack<Reuse::likely, Pack<T, Run>>(run), first, values);
     }
   });
 }
@@ -256,8 +255,7 @@ KOKKOS_INLINE_FUNCTION void load_unaligned_chunk(const Row<const T>& row,
 }
 
 /// Rounds the values of the chunk's existing classes into the row.
-template <bool OnHost, Reuse R = Reuse::likely, class T, class Scalar, int Size, int Run,
-          bool Masked>
+template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
 KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run, Masked>& chunk,
                                         const Scalar (&values)[Size]) {
   unrolled<Size / Run>([&](int r) {
@@ -274,7 +272,7 @@ KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run
       else
         unrolled<Run>([&](int k) { run[k * row.stride] = round_value<T>(values[first + k]); });
     } else {
-      store_pack<R>(run, round_pack<T, Run>(values, first));
+      store_pack<Reuse::none>(run, round_pack<T, Run>(values, first));
     }
   });
 }
@@ -300,12 +298,14 @@ KOKKOS_INLINE_FUNCTION void load_one_pack(const Row<const T>& row,
   }
 }
 
-/// How many packs are visited at once: the values of a whole chunk would take too many registers.
+/// How many packs are visited at once: the values of a whole chunk would take too many registers. A
+/// power of two that divides Packs.
 template <class Scalar, int Run, int Packs>
 inline constexpr int packs_at_once = [] {
-  constexpr int values = 64 / static_cast<int>(sizeof(Scalar));
-  if (Run >= values) return 1;
-  return Packs * Run < values ? Packs : values / Run;
+  constexpr int most_values = 64 / static_cast<int>(sizeof(Scalar));
+  int packs                 = 1;
+  while (Packs % (2 * packs) == 0 && 2 * packs * Run <= most_values) packs *= 2;
+  return packs;
 }();
 
 /// visit(runs [r, r + AtOnce) of chunk, their values), -inf for classes that do not exist
@@ -380,6 +380,7 @@ class RowPacks {
 
   static constexpr int run     = W::run;
   static constexpr int at_once = packs_at_once<Scalar, run, Packs>;
+  static_assert(Packs % at_once == 0);
 
   /// packs_are_all: no row has edges.
   KOKKOS_FUNCTION RowPacks(int thread, int threads, std::int64_t classes, bool packs_are_all)
@@ -556,6 +557,18 @@ KOKKOS_INLINE_FUNCTION void store_packs(T* body, const PackPositions<Count, Run>
   unrolled<Count>([&](int p) {
     if (positions.exists(p))
       store_pack<Reuse::none>(packs + p * positions.step, round_pack<T, Run>(values, p * Run));
+  });
+}
+/// The same, class by class, into a row whose packs are not those of the logits.
+template <class T, class Scalar, int Count, int Run>
+KOKKOS_INLINE_FUNCTION void store_classes(T* body, std::int64_t stride,
+                                          const PackPositions<Count, Run>& positions,
+                                          const Scalar (&values)[Count * Run]) {
+  unrolled<Count>([&](int p) {
+    const std::int64_t first = (std::int64_t(positions.first) + p * positions.step) * Run;
+    if (positions.exists(p))
+      unrolled<Run>(
+          [&](int k) { body[(first + k) * stride] = round_value<T>(values[p * Run + k]); });
   });
 }
 

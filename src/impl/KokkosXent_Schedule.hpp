@@ -41,16 +41,17 @@ struct Tuning {
   static constexpr int held_packs             = 16;   // the same where a row is visited twice
   static constexpr int packs_large            = 8;    // the last two for kernels of larger states
   static constexpr int packed_team            = 512;  // threads of a multiprocessor, team a row
-  static constexpr int one_warp_bytes         = 16384;  // rows up to this: one warp a row
-  static constexpr int row_overhead_packs     = 14;     // packs visited in the time of a row's rest
-  static constexpr int writing_lanes          = 4;      // of short rows, to write whole sectors
-  static constexpr int cache_percent          = 60;    // of the last-level cache, for second visits
-  static constexpr int split_min_classes      = 8192;  // shorter rows are not split
-  static constexpr int split_min_part         = 4096;  // classes
-  static constexpr int split_team             = 128;
-  static constexpr int smallest_team          = 64;    // bounds the league: every team resident
-  static constexpr int small_team             = 512;   // threads of the teams of small kernels
-  static constexpr int denominator_rows       = 8192;  // targets that a team adds up
+  static constexpr int one_warp_bytes     = 16384;  // rows visited once, up to this: one warp a row
+  static constexpr int row_overhead_packs = 14;     // packs visited in the time of a row's rest
+  static constexpr int writing_lanes      = 4;      // of short rows, to write whole sectors
+  static constexpr int cache_percent      = 60;     // of the last-level cache, for second visits
+  static constexpr int split_min_classes  = 8192;   // shorter rows are not split
+  static constexpr int split_min_part     = 4096;   // classes
+  static constexpr int split_team         = 128;
+  static constexpr int smallest_team =
+      64;  // a league has at most concurrency / smallest_team teams
+  static constexpr int small_team       = 512;   // threads of the teams of small kernels
+  static constexpr int denominator_rows = 8192;  // targets that a team adds up
   // Host
   static constexpr int host_short_row         = 64;     // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split
@@ -63,9 +64,10 @@ struct Schedule {
   int league;
   int team;
   int vector;
-  int parts;               // teams that share a row; 1 but for teams_per_row
-  std::int64_t part_size;  // classes each of them takes
-  bool packs_are_all = false;
+  int parts;                     // teams that share a row; 1 but for teams_per_row
+  std::int64_t part_size;        // classes each of them takes
+  bool packs_are_all   = false;  // Shape
+  bool gradient_packed = false;  // packs of the logits are packs of the gradient in every row
 };
 
 /// What a call does with a row.
@@ -84,7 +86,7 @@ struct Shape {
   int resident_threads;        // of a multiprocessor
   int held_packs;              // of a row that a thread holds between two visits
   std::int64_t visited_bytes;  // of a row's operands that forward_backward visits twice
-  bool packed;                 // packs of the logits are packs of the gradient in every row
+  bool packed;                 // the rows can stream through registers
   bool packs_are_all;          // no class of any row is outside of them
 
   bool rows_are_adjacent() const { return class_stride != 1 && row_stride < class_stride; }
@@ -128,16 +130,18 @@ int max_league(const ExecutionSpace& exec) {
     return std::max(1, exec.concurrency() / Tuning::smallest_team);
 }
 
-/// Rows in about wanted_parts parts each, on a league of at most most_teams.
-inline Schedule split_rows(const Shape& shape, std::int64_t wanted_parts, int team,
+/// Rows in about most_parts parts each, or fewer: one team for each, at most most_teams in all.
+inline Schedule split_rows(const Shape& shape, std::int64_t most_parts, int team,
                            std::int64_t most_teams) {
+  const std::int64_t wanted_parts =
+      std::max<std::int64_t>(1, std::min(most_parts, most_teams / shape.rows));
   // Parts start on whole runs so that all parts of a row are aligned alike.
   const std::int64_t run = shape.run;
   const std::int64_t part_size =
       ((shape.classes + wanted_parts - 1) / wanted_parts + run - 1) / run * run;
   const std::int64_t parts = (shape.classes + part_size - 1) / part_size;
   return {Mapping::teams_per_row,
-          static_cast<int>(std::min(shape.rows * parts, most_teams)),
+          static_cast<int>(shape.rows * parts),
           team,
           1,
           static_cast<int>(parts),
@@ -167,6 +171,7 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
 /// they are still there for their second visit.
 inline int team_for_cache(const Shape& shape, const Device& device, int resident_threads) {
   int team = warp_lanes;
+  if (device.last_level_cache == 0) return team;
   while (2 * team <= resident_threads &&
          device.multiprocessors * (resident_threads / team) * shape.visited_bytes * 100 >
              device.last_level_cache * Tuning::cache_percent)
@@ -180,7 +185,8 @@ inline int team_for_cache(const Shape& shape, const Device& device, int resident
 /// long.
 inline bool packed_rows(const Shape& shape, const Device& device, Schedule& schedule) {
   const std::int64_t packs = (shape.classes + shape.run - 1) / shape.run;
-  if (packs > std::numeric_limits<int>::max() / 2) return false;  // RowPacks counts them in int
+  // RowPacks counts packs in int, and its teams are whole warps.
+  if (packs > std::numeric_limits<int>::max() / 2 || device.most_lanes < warp_lanes) return false;
   const bool held       = shape.pass == Pass::forward_backward;
   const auto packs_each = [&](int lanes) { return (packs + lanes - 1) / lanes; };
   const auto groups     = [&](int lanes, int resident_threads) {
@@ -215,7 +221,9 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
       team += warp_lanes;
     schedule.mapping = Mapping::packed_row_per_team;
     schedule.vector  = 1;
-    schedule.team    = std::max(team, team_for_cache(shape, device, Tuning::packed_team));
+    schedule.team    = packs_each(team) <= shape.held_packs
+                           ? team
+                           : std::max(team, team_for_cache(shape, device, Tuning::packed_team));
     schedule.league  = static_cast<int>(balanced(groups(schedule.team, Tuning::packed_team)));
     return true;
   }
@@ -265,8 +273,9 @@ inline Schedule device_schedule(const Shape& shape, const Device& device, std::i
                                                           Tuning::split_min_part),
                       Tuning::split_team, most_teams);
   if (shape.row_bytes() <= Tuning::short_row_bytes) {
-    const int vector = ceil_to_power_of_two((shape.classes + 3) / 4, warp_lanes);
-    const int team   = Tuning::short_rows_team / vector;
+    const int vector =
+        ceil_to_power_of_two((shape.classes + 3) / 4, std::min(warp_lanes, device.most_lanes));
+    const int team = Tuning::short_rows_team / vector;
     return whole_rows(Mapping::rows_per_team, (shape.rows + team - 1) / team, team, vector);
   }
   int team = shape.row_bytes() <= Tuning::medium_row_bytes ? Tuning::row_team_medium
@@ -295,8 +304,12 @@ using SchedulePolicy =
 /// Team scratch in which the warps of a team merge their states.
 inline constexpr int merge_scratch_bytes = 2048;
 
-/// The policy of a schedule. The team shrinks by powers of two to what the kernel's registers
-/// allow.
+/// A smaller team: about half, of whole warps as long as it has any.
+inline int smaller_team(int team) {
+  return team > warp_lanes ? std::max(team / 2 / warp_lanes, 1) * warp_lanes : team / 2;
+}
+
+/// The policy of a schedule. The team shrinks to what the kernel's registers allow.
 template <int MaxTeam, class ExecutionSpace, class Functor>
 auto make_policy(const ExecutionSpace& exec, const Schedule& schedule, const Functor& functor,
                  std::size_t scratch_bytes_per_thread = 0) {
@@ -307,7 +320,7 @@ auto make_policy(const ExecutionSpace& exec, const Schedule& schedule, const Fun
     const int largest = Policy(exec, schedule.league, 1, schedule.vector)
                             .team_size_max(functor, Kokkos::ParallelForTag());
     int team = schedule.team;
-    while (team > largest) team /= 2;
+    while (team > largest) team = smaller_team(team);
     Policy policy(exec, schedule.league, team, schedule.vector);
     return policy.set_scratch_size(
         0,

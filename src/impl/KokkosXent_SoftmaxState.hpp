@@ -78,7 +78,7 @@ KOKKOS_INLINE_FUNCTION Scalar merged_rest(Scalar max_a, Scalar rest_a, Scalar ma
 /// d = 1 + rest where anything was seen: the maximum's own term, exactly 1, is not added to the
 /// others, so that log d = log1p(rest) keeps a confident row's loss that 1 + rest would round
 /// away. An empty part, like one of -inf only, is max = -inf and rest = 0. A NaN logit turns rest
-/// to NaN; max never is NaN. A +inf logit shows as max = +inf.
+/// to NaN, and max too where larger_of() does. A +inf logit shows as max = +inf.
 template <class Scalar, bool HasBackground>
 struct SoftmaxState : BackgroundSums<Scalar, HasBackground> {
   Scalar max  = -infinity_v<Scalar>;
