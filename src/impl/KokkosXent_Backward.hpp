@@ -188,7 +188,8 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
     visit_chunk<on_host, Reuse::none, Scalar>(
         logits_row, chunk, [&](const auto& part, const auto& z) {
           Scalar values[std::remove_reference_t<decltype(part)>::size];
-          class_gradients(gradient, background, part, z, values);
+          const auto constants = gradient;  // which the stores cannot change, as compilers see it
+          class_gradients(constants, background, part, z, values);
           store_chunk<on_host>(gradient_row, part, values);
         });
   });
