@@ -123,9 +123,10 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char
       }
     }
     // The mapping does not depend on where the gradient is written, so that the results do not.
-    if constexpr (P == Pass::forward_backward)
+    if constexpr (P == Pass::forward_backward) {
       launch_packed_kernel<P, false>(exec, label, schedule, problem, results, task, saved);
-    return true;
+      return true;
+    }
   }
   return false;
 }

@@ -10,14 +10,24 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <type_traits>
+
 namespace KokkosXent::Impl {
 
 /// The states of `lanes` neighbouring lanes merged, for each of them.
 template <class State>
 KOKKOS_INLINE_FUNCTION State merge_lanes(const State& mine, int lanes) {
-  return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
-    return join_lanes(value, lanes,
-                      [&](auto& into, const auto& from) { reducer_for(into).join(into, from); });
+  return merge_states(mine, [&](const auto& value) { return join_lanes(value, lanes); });
+}
+/// The states of the threads of a nested range merged, one iteration each.
+template <class Range, class State>
+KOKKOS_INLINE_FUNCTION State merge_over(const Range& range, const State& mine) {
+  return merge_states(mine, [&](const auto& value) {
+    using Value = std::remove_cv_t<std::remove_reference_t<decltype(value)>>;
+    Value merged;
+    Kokkos::parallel_reduce(
+        range, [&](int, Value& partial) { partial.merge(value); }, MergeStates<Value>(merged));
+    return merged;
   });
 }
 
@@ -49,13 +59,7 @@ class TeamGroup {
     else if constexpr (has_lane_exchange)
       return merge_warps(mine);
     else
-      return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
-        auto result = value;
-        Kokkos::parallel_reduce(
-            Kokkos::TeamThreadRange(m_team, threads()), [&](int, auto& joined) { joined = value; },
-            reducer_for(result));
-        return result;
-      });
+      return merge_over(Kokkos::TeamThreadRange(m_team, threads()), mine);
   }
   template <class Scalar>
   KOKKOS_FUNCTION Scalar sum(Scalar mine) const {
@@ -131,12 +135,7 @@ class VectorGroup {
     if constexpr (has_lane_exchange)
       return merge_lanes(mine, m_lanes);
     else
-      return merge_states(mine, [&](const auto& value, const auto& reducer_for) {
-        auto result = value;
-        Kokkos::parallel_reduce(
-            lanes(), [&](int, auto& joined) { joined = value; }, reducer_for(result));
-        return result;
-      });
+      return merge_over(lanes(), mine);
   }
   template <class Scalar>
   KOKKOS_FUNCTION Scalar sum(Scalar mine) const {

@@ -114,11 +114,11 @@ KOKKOS_INLINE_FUNCTION std::uint32_t round_pair(float first, float second) {
 inline constexpr bool has_lane_exchange = KOKKOSXENT_IMPL_PTX != 0;
 inline constexpr int warp_lanes         = 32;
 
-/// All of `lanes` (a power of two) neighbouring lanes joined, for each of them: join(into, from) is
-/// to be commutative. value: a trivially copyable type of 4-byte words. Every one of the lanes must
-/// call it. Only where has_lane_exchange.
-template <class T, class Join>
-KOKKOS_INLINE_FUNCTION T join_lanes(T value, int lanes, const Join& join) {
+/// The values of `lanes` (a power of two) neighbouring lanes merged, for each of them:
+/// into.merge(from) is to be commutative. T is trivially copyable, of 4-byte words. Every one of
+/// the lanes must call it. Only where has_lane_exchange.
+template <class T>
+KOKKOS_INLINE_FUNCTION T join_lanes(T value, int lanes) {
 #if KOKKOSXENT_IMPL_PTX
   struct Words {
     std::uint32_t word[sizeof(T) / 4];
@@ -132,7 +132,7 @@ KOKKOS_INLINE_FUNCTION T join_lanes(T value, int lanes, const Join& join) {
     Words words = Kokkos::bit_cast<Words>(value);
 #pragma unroll
     for (auto& word : words.word) word = __shfl_xor_sync(mask, word, distance);
-    join(value, Kokkos::bit_cast<T>(words));
+    value.merge(Kokkos::bit_cast<T>(words));
   };
   if (lanes == warp_lanes) {
 #pragma unroll
@@ -142,7 +142,6 @@ KOKKOS_INLINE_FUNCTION T join_lanes(T value, int lanes, const Join& join) {
   }
 #else
   (void)lanes;
-  (void)join;
 #endif
   return value;
 }

@@ -48,10 +48,9 @@ struct Tuning {
   static constexpr int split_min_classes  = 8192;   // shorter rows are not split
   static constexpr int split_min_part     = 4096;   // classes
   static constexpr int split_team         = 128;
-  static constexpr int smallest_team =
-      64;  // a league has at most concurrency / smallest_team teams
-  static constexpr int small_team       = 512;   // threads of the teams of small kernels
-  static constexpr int denominator_rows = 8192;  // targets that a team adds up
+  static constexpr int smallest_team      = 64;    // leagues: concurrency / smallest_team at most
+  static constexpr int small_team         = 512;   // threads of the teams of small kernels
+  static constexpr int denominator_rows   = 8192;  // targets that a team adds up
   // Host
   static constexpr int host_short_row         = 64;     // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split
@@ -180,9 +179,9 @@ inline int team_for_cache(const Shape& shape, const Device& device, int resident
 }
 
 /// A schedule for packed rows, of which a multiprocessor has several in its registers: groups that
-/// take equally many rows, of as many lanes as make the whole work shortest: each row costs a lane
-/// the packs it visits, and what the row's reductions cost. False where rows are too few or too
-/// long.
+/// take equally many rows. Long rows that are visited once go to teams of the size that makes the
+/// whole work shortest: a row costs a thread the packs it visits, and what its reductions cost.
+/// False where rows are too few or too long.
 inline bool packed_rows(const Shape& shape, const Device& device, Schedule& schedule) {
   const std::int64_t packs = (shape.classes + shape.run - 1) / shape.run;
   // RowPacks counts packs in int, and its teams are whole warps.

@@ -137,25 +137,12 @@ struct SharedMaxState : BackgroundSums<Scalar, HasBackground> {
   }
 };
 
-/// Kokkos reducer for the largest value; see larger_of() for NaN.
+/// The largest value seen; see larger_of() for NaN.
 template <class Scalar>
-class LargestOf {
- public:
-  using reducer          = LargestOf;
-  using value_type       = Scalar;
-  using result_view_type = Kokkos::View<Scalar, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+struct Largest {
+  Scalar value = -infinity_v<Scalar>;
 
-  KOKKOS_FUNCTION explicit LargestOf(Scalar& result) : m_result(&result) {}
-  KOKKOS_FUNCTION void join(Scalar& into, const Scalar& from) const {
-    into = larger_of(into, from);
-  }
-  KOKKOS_FUNCTION void init(Scalar& value) const { value = -infinity_v<Scalar>; }
-  KOKKOS_FUNCTION Scalar& reference() const { return *m_result; }
-  KOKKOS_FUNCTION result_view_type view() const { return result_view_type(m_result); }
-  KOKKOS_FUNCTION static constexpr bool references_scalar() { return true; }
-
- private:
-  Scalar* m_result;
+  KOKKOS_FUNCTION void merge(const Largest& other) { value = larger_of(value, other.value); }
 };
 
 /// Kokkos reducer that merges states.
@@ -177,15 +164,13 @@ class MergeStates {
   State* m_result;
 };
 
-/// States merged: reduce(value, reducer) gives each of those who hold one the values of all,
-/// joined. First comes their maximum, then sums, so that each evaluates one exponential.
+/// States merged: reduce(value) gives each of those who hold a value all of them, merged. First
+/// comes their maximum, then sums, so that each evaluates one exponential.
 template <class Reduce, class Scalar, bool HasBackground>
 KOKKOS_INLINE_FUNCTION SoftmaxState<Scalar, HasBackground> merge_states(
     const SoftmaxState<Scalar, HasBackground>& mine, const Reduce& reduce) {
-  using Shared     = SharedMaxState<Scalar, HasBackground>;
-  const Scalar max = reduce(mine.max, [](Scalar& result) { return LargestOf<Scalar>(result); });
-  return reduce(Shared(mine, max), [](Shared& result) { return MergeStates<Shared>(result); })
-      .state(max);
+  const Scalar max = reduce(Largest<Scalar>{mine.max}).value;
+  return reduce(SharedMaxState<Scalar, HasBackground>(mine, max)).state(max);
 }
 
 /// Lanes sums side by side, each with the rounding errors of its additions (Knuth's two-sum), so
