@@ -31,10 +31,10 @@ constexpr float nan      = std::numeric_limits<float>::quiet_NaN();
 
 constexpr int pattern_count = 65536;
 
-DeviceList<float> device_list(const std::vector<float>& values) {
-  const DeviceList<float> list("list", values.size());
-  Kokkos::deep_copy(list,
-                    Kokkos::View<const float*, Kokkos::HostSpace>(values.data(), values.size()));
+template <class T>
+DeviceList<T> device_list(const std::vector<T>& values) {
+  const DeviceList<T> list("list", values.size());
+  Kokkos::deep_copy(list, Kokkos::View<const T*, Kokkos::HostSpace>(values.data(), values.size()));
   return list;
 }
 
@@ -179,22 +179,30 @@ TEST(Intrinsics, FastExp2) {
   EXPECT_EQ(powers(1), 1.0f);
 }
 
+/// What kernels sum up, and what they compute of a single one.
 struct ExponentialBelowTop {
-  DeviceList<float> tops, inputs, results;
+  DeviceList<float> tops, inputs;
+  DeviceMatrix<float> results;
 
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    results(i) = KokkosXent::Impl::exp_nonpositive(inputs(i) - tops(i));
+    const KokkosXent::Impl::ShiftedExp<float> shifted(tops(i));
+    results(i, 0) = KokkosXent::Impl::exp_nonpositive(inputs(i) - tops(i));
+    results(i, 1) = shifted.factor() * shifted(inputs(i));
   }
 };
 
 /// z - top rounds, and so does its product with log2(e), which itself is rounded: three relative
-/// errors 2^-24 of the exponent. The exponential itself is within 2^-22.
+/// errors 2^-24 of the exponent. The exponential itself is within 2^-22, and so is the factor that
+/// takes back what the rounding of top log2(e), at most half its last place, has added to the
+/// exponent.
 TEST(Intrinsics, ExponentialBelowTop) {
   const float gaps[] = {0.0f,  1e-7f, 0.001f, 0.3f,   0.6931472f, 1.0f,    5.0f,    17.0f,   40.0f,
                         80.0f, 87.0f, 103.0f, 200.0f, 1e4f,       1.5e10f, 2.5e30f, infinity};
   std::vector<float> tops, inputs;
-  for (const float magnitude : {0.0f, 1e-30f, 0.01f, 1.0f, 88.7f, 1000.0f, 65504.0f, 1e7f, 1e8f,
-                                4e9f, 1e10f, 1.5e10f, 1e20f, 1e30f, 8e37f, 8.6e37f, 3e38f}) {
+  for (const float magnitude :
+       {0.0f,    1e-30f, 0.01f, 1.0f,         88.7f,        1000.0f, 65504.0f,
+        1e6f,    1e7f,   1e8f,  1.0737418e9f, 1.0737419e9f, 4e9f,    1e10f,
+        1.5e10f, 1e20f,  1e30f, 8e37f,        8.6e37f,      3e38f}) {
     for (const float top : {magnitude, -magnitude}) {
       for (const float gap : gaps) {
         tops.push_back(top);
@@ -204,16 +212,20 @@ TEST(Intrinsics, ExponentialBelowTop) {
       }
     }
   }
-  const DeviceList<float> results("results", inputs.size());
+  const DeviceMatrix<float> results("results", inputs.size(), 2);
   const auto exponentials =
       computed(results, ExponentialBelowTop{device_list(tops), device_list(inputs), results});
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const double gap = widen(tops[i]) - widen(inputs[i]);
+    const double gap     = widen(tops[i]) - widen(inputs[i]);
+    const double rounded = std::min(std::abs(widen(tops[i])), 0x1p30) * std::ldexp(1.0, -24);
     const double relative =
         std::isinf(gap) ? 0.0
                         : std::min(gap, 200.0) * 3 * std::ldexp(1.0, -24) + std::ldexp(2.5, -22);
-    EXPECT_TRUE(is_near(exponentials(i), std::exp(-gap), relative))
+    EXPECT_TRUE(is_near(exponentials(i, 0), std::exp(-gap), relative))
         << "z = " << inputs[i] << ", top = " << tops[i];
+    EXPECT_TRUE(is_near(exponentials(i, 1), std::exp(-gap),
+                        relative + rounded * std::ldexp(1.0, -24) + std::ldexp(1.0, -22)))
+        << "shifted: z = " << inputs[i] << ", top = " << tops[i];
   }
 }
 
@@ -251,6 +263,58 @@ TEST(Intrinsics, LargerAndSmaller) {
       EXPECT_TRUE(std::isnan(larger) || larger == (std::isnan(a) ? b : a)) << a << ", " << b;
     }
   }
+}
+
+template <class T>
+struct OrderPairs {
+  DeviceList<std::uint32_t> words;
+  DeviceMatrix<std::uint32_t> ordered;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
+    const auto n  = static_cast<std::int64_t>(words.size());
+    const auto a  = words(i / n);
+    const auto b  = words(i % n);
+    ordered(i, 0) = KokkosXent::Impl::larger_of_pairs<T>(a, b);
+    ordered(i, 1) = KokkosXent::Impl::smaller_of_pairs<T>(a, b);
+  }
+};
+
+/// Each half as larger_of() and smaller_of() have it.
+template <class T>
+void check_pairs(const std::vector<std::uint32_t>& words) {
+  const std::size_t n = words.size();
+  const DeviceMatrix<std::uint32_t> results("ordered", n * n, 2);
+  const auto ordered = computed(results, OrderPairs<T>{device_list(words), results});
+  for (std::size_t i = 0; i < n * n; ++i) {
+    float a[2], b[2], top[2], rest[2];
+    KokkosXent::Impl::widen_pair<T>(words[i / n], a[0], a[1]);
+    KokkosXent::Impl::widen_pair<T>(words[i % n], b[0], b[1]);
+    KokkosXent::Impl::widen_pair<T>(ordered(i, 0), top[0], top[1]);
+    KokkosXent::Impl::widen_pair<T>(ordered(i, 1), rest[0], rest[1]);
+    for (int half = 0; half < 2; ++half) {
+      if (std::isnan(a[half])) {
+        EXPECT_TRUE(std::isnan(rest[half])) << "of NaN and " << b[half];
+      } else if (!std::isnan(b[half])) {
+        EXPECT_EQ(top[half], std::max(a[half], b[half])) << a[half] << ", " << b[half];
+        EXPECT_EQ(rest[half], std::min(a[half], b[half])) << a[half] << ", " << b[half];
+      }
+    }
+  }
+}
+
+/// Every word of two of them.
+std::vector<std::uint32_t> pairs_of(const std::vector<std::uint32_t>& halves) {
+  std::vector<std::uint32_t> words;
+  for (const std::uint32_t low : halves)
+    for (const std::uint32_t high : halves) words.push_back(low | high << 16);
+  return words;
+}
+
+TEST(Intrinsics, LargerAndSmallerOfPairs) {
+  check_pairs<KokkosXent::bfloat16>(
+      pairs_of({0x3f80, 0xc000, 0x3c00, 0x8000, 0x7f7f, 0xff7f, 0x0001, 0xff80, 0x7f80, 0x7fc0}));
+  check_pairs<KokkosXent::float16>(
+      pairs_of({0x3c00, 0xc000, 0x2000, 0x8000, 0x7bff, 0xfbff, 0x0001, 0xfc00, 0x7c00, 0x7e00}));
 }
 
 }  // namespace

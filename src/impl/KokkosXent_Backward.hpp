@@ -116,7 +116,7 @@ KOKKOS_INLINE_FUNCTION void class_gradients(const RowGradient<Scalar>& gradient,
     background.load(chunk, b);
     background_gradient(gradient, z, b, values);
   } else {
-    unrolled<Size>([&](int e) { values[e] = gradient.plain(z[e]); });
+    gradient.plain(z, values);
   }
 }
 

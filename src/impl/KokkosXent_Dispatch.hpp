@@ -60,14 +60,15 @@ void launch(const ExecutionSpace& exec, const std::string& label, const Schedule
 
 /// The schedule's kernel over whole rows: RowKernel<Mapping>, built from (args..., vector length),
 /// or TileKernel, built from args.
-template <int MaxTeam, template <Mapping> class RowKernel, class TileKernel, class ExecutionSpace,
+template <class Problem, template <Mapping> class RowKernel, class TileKernel, class ExecutionSpace,
           class... Args>
 void launch_whole_rows(const ExecutionSpace& exec, const char* function, const Schedule& schedule,
                        const Args&... args) {
   const std::string label = kernel_label(function, schedule.mapping);
+  constexpr int max_team  = Problem::resident_threads;
   const auto tiles        = [&]() {
-    launch<MaxTeam>(exec, label, schedule, TileKernel{args...},
-                    TileKernel::scratch_bytes_per_thread);
+    launch<Problem::tile_threads>(exec, label, schedule, TileKernel{args...},
+                                  TileKernel::scratch_bytes_per_thread);
   };
   if (schedule.mapping == Mapping::columns) {
     tiles();
@@ -75,11 +76,11 @@ void launch_whole_rows(const ExecutionSpace& exec, const char* function, const S
     if constexpr (runs_on_host<ExecutionSpace>)
       tiles();
     else
-      launch<MaxTeam>(exec, label, schedule,
-                      RowKernel<Mapping::rows_per_team>{args..., schedule.vector});
+      launch<max_team>(exec, label, schedule,
+                       RowKernel<Mapping::rows_per_team>{args..., schedule.vector});
   } else {
-    launch<MaxTeam>(exec, label, schedule,
-                    RowKernel<Mapping::row_per_team>{args..., schedule.vector});
+    launch<max_team>(exec, label, schedule,
+                     RowKernel<Mapping::row_per_team>{args..., schedule.vector});
   }
 }
 
@@ -165,7 +166,7 @@ void run_forward(const typename Problem::ExecutionSpace& exec, const char* funct
                               workspace.swept_parts});
   else if (!launch_packed_rows<Pass::forward>(exec, function, schedule, problem, results,
                                               GradientTask<Problem, LogitType>{}, {}))
-    launch_whole_rows<max_team, ForwardRowsOf<Problem>::template Kernel, ForwardTiles<Problem>>(
+    launch_whole_rows<Problem, ForwardRowsOf<Problem>::template Kernel, ForwardTiles<Problem>>(
         exec, function, schedule, problem, results);
 }
 
@@ -183,7 +184,7 @@ void run_backward(const typename Problem::ExecutionSpace& exec, const char* func
   else if (!launch_packed_rows<Pass::backward>(exec, function, schedule, problem,
                                                ForwardResults<typename Problem::Scalar>{}, task,
                                                saved))
-    launch_whole_rows<max_team, BackwardRowsOf<Problem, GradientType>::template Kernel,
+    launch_whole_rows<Problem, BackwardRowsOf<Problem, GradientType>::template Kernel,
                       BackwardTiles<Problem, GradientType>>(exec, function, schedule, problem, task,
                                                             saved);
 }
@@ -208,7 +209,7 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
   if (denominator) sum_denominators(exec, problem, workspace, denominator);
   if (!launch_packed_rows<Pass::forward_backward>(exec, function, schedule, problem, results, task,
                                                   SavedRows<Scalar>{}))
-    launch_whole_rows<max_team, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
+    launch_whole_rows<Problem, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
                       ForwardBackwardTiles<Problem, GradientType>>(exec, function, schedule,
                                                                    problem, results, task);
 }
@@ -235,13 +236,14 @@ Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem
                     past_pack(gradient->data, gradient->row_stride, size) == second_past);
   // Some class must be aligned for a pack: types may be aligned to less than their size.
   const bool packed = Problem::can_pack_rows && logits.class_stride == 1 &&
-                      first_past % size == 0 && (pass != Pass::backward || gradient_packed);
+                      problem.targets.weights_are_adjacent() && first_past % size == 0 &&
+                      (pass != Pass::backward || gradient_packed);
   const bool packs_are_all =
       first_past == 0 && second_past == 0 && problem.classes % RowWalk::run == 0;
   Schedule schedule = make_schedule(
       exec, Shape{pass, problem.rows, problem.classes, logits.row_stride, logits.class_stride,
-                  static_cast<int>(size), RowWalk::lanes, RowWalk::run, Problem::resident_threads,
-                  Problem::held_packs,
+                  static_cast<int>(size), RowWalk::rows, RowWalk::run, Problem::resident_threads,
+                  Problem::tile_threads, Problem::held_packs,
                   problem.classes * static_cast<std::int64_t>(size + Problem::Targets::class_bytes),
                   packed, packs_are_all});
   schedule.gradient_packed = gradient_packed;

@@ -67,17 +67,16 @@ KOKKOS_INLINE_FUNCTION SplitExponential<float, std::uint32_t> split_exponential(
           Kokkos::bit_cast<std::uint32_t>(shifted) - Kokkos::bit_cast<std::uint32_t>(to_integer)};
 }
 
-KOKKOS_INLINE_FUNCTION SplitExponential<double, std::uint64_t> split_exponential(double x) {
+/// For x from -746 on.
+KOKKOS_INLINE_FUNCTION SplitExponential<double, std::uint64_t> split_clamped(double x) {
   constexpr double log2_e     = 1.44269504088896340736;
   constexpr double log_2_high = 6.93147180369123816490e-01;  // 32 bits
   constexpr double log_2_low  = 1.90821492927058770002e-10;
   constexpr double to_integer = 6755399441055744.0;  // 1.5 * 2^52
-  constexpr double underflow  = -746.0;
 
-  const double clamped = clamp_below<std::int64_t>(x, underflow);
-  const double shifted = clamped * log2_e + to_integer;
+  const double shifted = x * log2_e + to_integer;
   const double k       = shifted - to_integer;
-  const double r       = (clamped - k * log_2_high) - k * log_2_low;
+  const double r       = (x - k * log_2_high) - k * log_2_low;
 
   double p = 1.0 / 6227020800.0;  // Taylor to r^13: the next term is below 2^-57
   p        = p * r + 1.0 / 479001600.0;
@@ -93,6 +92,10 @@ KOKKOS_INLINE_FUNCTION SplitExponential<double, std::uint64_t> split_exponential
   p        = p * r + 1.0 / 2.0;
   return {p * r * r + r,
           Kokkos::bit_cast<std::uint64_t>(shifted) - Kokkos::bit_cast<std::uint64_t>(to_integer)};
+}
+KOKKOS_INLINE_FUNCTION SplitExponential<double, std::uint64_t> split_exponential(double x) {
+  constexpr double underflow = -746.0;  // e^-746 rounds to 0
+  return split_clamped(clamp_below<std::int64_t>(x, underflow));
 }
 
 KOKKOS_INLINE_FUNCTION float power_of_two(std::uint32_t exponent) {
@@ -129,10 +132,59 @@ KOKKOS_INLINE_FUNCTION float exp_nonpositive(float x) {
   KOKKOS_IF_ON_DEVICE((return fast_exp2(x * 1.44269504088896341f);))
 }
 
+/// Results below the smallest normal double are 0.
+KOKKOS_INLINE_FUNCTION double device_exp(double x) {
+  constexpr double underflow  = -708.0;
+  const auto [tail, exponent] = split_clamped(x);
+  // 1 + tail is between 1/2 and 2: its exponent takes another.
+  const auto power =
+      Kokkos::bit_cast<double>(Kokkos::bit_cast<std::uint64_t>(1 + tail) + (exponent << 52));
+  return x < underflow ? 0.0 : power;
+}
+
 KOKKOS_INLINE_FUNCTION double exp_nonpositive(double x) {
   KOKKOS_IF_ON_HOST((return vectorizable_exp(x);))
-  KOKKOS_IF_ON_DEVICE((return Kokkos::exp(x);))
+  KOKKOS_IF_ON_DEVICE((return device_exp(x);))
 }
+
+/// exp(z - shift) for many z <= shift (or NaN): factor() times what is called with z.
+template <class Scalar>
+class ShiftedExp {
+ public:
+  KOKKOS_FUNCTION explicit ShiftedExp(Scalar shift) : m_shift(shift) {}
+
+  KOKKOS_FUNCTION Scalar operator()(Scalar z) const { return exp_nonpositive(z - m_shift); }
+  KOKKOS_FUNCTION static constexpr Scalar factor() { return 1; }
+
+ private:
+  Scalar m_shift;
+};
+
+/// On a device exp2 is an instruction, whose argument is one multiply-add here. That shift log2(e)
+/// is rounded changes all results by the same factor. Floats beyond 2^30 are at least 128 apart:
+/// any slope does there, and 1 makes the argument exact.
+template <>
+class ShiftedExp<float> {
+ public:
+  KOKKOS_FUNCTION explicit ShiftedExp(float shift)
+      : m_shift(shift),
+        m_slope(Kokkos::abs(shift) < 1073741824.0f ? 1.44269504088896341f : 1.0f),
+        m_offset(-shift * m_slope) {}
+
+  KOKKOS_FUNCTION float operator()(float z) const {
+    KOKKOS_IF_ON_HOST((return exp_nonpositive(z - m_shift);))
+    KOKKOS_IF_ON_DEVICE((return fast_exp2(Kokkos::fma(z, m_slope, m_offset));))
+  }
+  KOKKOS_FUNCTION float factor() const {
+    KOKKOS_IF_ON_HOST((return 1;))
+    KOKKOS_IF_ON_DEVICE((return fast_exp2(-Kokkos::fma(m_shift, m_slope, m_offset));))
+  }
+
+ private:
+  float m_shift;
+  float m_slope;
+  float m_offset;
+};
 
 /// exp(x) - 1 for x <= 0 (or NaN)
 template <class Scalar>

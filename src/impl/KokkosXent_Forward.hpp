@@ -33,6 +33,7 @@ struct Problem {
   /// Threads of a device's multiprocessor that share its registers.
   static constexpr int resident_threads =
       is_large ? Tuning::resident_threads_large : Tuning::resident_threads;
+  static constexpr int tile_threads = is_large ? Tuning::tile_threads_large : Tuning::tile_threads;
   /// Packs of a row that a thread of a team has in registers: of rows visited once, and twice.
   static constexpr int stream_packs = is_large ? Tuning::packs_large : Tuning::stream_packs;
   static constexpr int held_packs   = is_large ? Tuning::packs_large : Tuning::held_packs;
@@ -151,7 +152,7 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
 }
 
 /// The group's threads sweep classes [begin, end) of a row together.
-template <Reuse R = Reuse::none, class Problem, class Group>
+template <Reuse R, class Problem, class Group>
 KOKKOS_INLINE_FUNCTION typename Problem::State sweep_row(const Problem& problem, const Group& group,
                                                          std::int64_t row, std::int64_t begin,
                                                          std::int64_t end) {

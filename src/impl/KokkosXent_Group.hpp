@@ -15,9 +15,9 @@
 namespace KokkosXent::Impl {
 
 /// The states of `lanes` neighbouring lanes merged, for each of them.
-template <class State>
+template <Callers C, class State>
 KOKKOS_INLINE_FUNCTION State merge_lanes(const State& mine, int lanes) {
-  return merge_states(mine, [&](const auto& value) { return join_lanes(value, lanes); });
+  return merge_states(mine, [&](const auto& value) { return join_lanes<C>(value, lanes); });
 }
 /// The states of the threads of a nested range merged, one iteration each.
 template <class Range, class State>
@@ -51,8 +51,12 @@ class TeamGroup {
   KOKKOS_FUNCTION int thread() const { return on_host ? 0 : m_team.team_rank(); }
   KOKKOS_FUNCTION int threads() const { return on_host ? 1 : m_team.team_size(); }
 
+  /// Where the group is among those that share a warp, and whether it is the only one.
+  KOKKOS_FUNCTION static constexpr int place_in_warp() { return 0; }
+  KOKKOS_FUNCTION static constexpr bool has_warp() { return true; }
+
   /// The threads' states merged, for all threads. It has a barrier.
-  template <class State>
+  template <Callers = Callers::neighbours, class State>
   KOKKOS_FUNCTION State merge(const State& mine) const {
     if constexpr (on_host)
       return mine;
@@ -78,10 +82,10 @@ class TeamGroup {
   KOKKOS_FUNCTION Scalar read_before_merge(Scalar value) const {
     return value;
   }
-  /// Calls f in one thread.
+  /// Calls f in the first thread.
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {
-    Kokkos::single(Kokkos::PerTeam(m_team), f);
+    if (thread() == 0) f();
   }
   /// The team's totals, where every thread holds those of all the group's rows.
   KOKKOS_FUNCTION RowTotals team_totals(const RowTotals& totals) const { return totals; }
@@ -92,7 +96,8 @@ class TeamGroup {
   template <class State>
   KOKKOS_FUNCTION State merge_warps(const State& mine) const {
     const int warps = threads() / warp_lanes;
-    State all       = merge_lanes(mine, threads() < warp_lanes ? threads() : warp_lanes);
+    State all =
+        merge_lanes<Callers::whole_warp>(mine, threads() < warp_lanes ? threads() : warp_lanes);
     if (warps <= 1) {
       m_team.team_barrier();
       return all;
@@ -105,7 +110,7 @@ class TeamGroup {
     int lanes = 2;
     while (lanes < warps) lanes *= 2;
     const int warp = thread() % lanes;
-    return merge_lanes(warp < warps ? states[warp] : State{}, lanes);
+    return merge_lanes<Callers::whole_warp>(warp < warps ? states[warp] : State{}, lanes);
   }
 
   const Member& m_team;
@@ -130,10 +135,16 @@ class VectorGroup {
   KOKKOS_FUNCTION int thread() const { return m_lane; }
   KOKKOS_FUNCTION int threads() const { return m_lanes; }
 
-  template <class State>
+  KOKKOS_FUNCTION int place_in_warp() const {
+    return has_lane_exchange ? m_team.team_rank() % (warp_lanes / m_lanes) : 0;
+  }
+  KOKKOS_FUNCTION bool has_warp() const { return !has_lane_exchange || m_lanes == warp_lanes; }
+
+  /// Called by the group, or by all groups of a warp.
+  template <Callers C = Callers::neighbours, class State>
   KOKKOS_FUNCTION State merge(const State& mine) const {
     if constexpr (has_lane_exchange)
-      return merge_lanes(mine, m_lanes);
+      return merge_lanes<C>(mine, m_lanes);
     else
       return merge_over(lanes(), mine);
   }
@@ -144,9 +155,10 @@ class VectorGroup {
         lanes(), [&](int, Scalar& partial) { partial += mine; }, sum);
     return sum;
   }
-  /// One lane's value for all: merges of vector lanes do not order memory.
+  /// Where a merge does not order memory, one lane's value for all.
   template <class Scalar>
   KOKKOS_FUNCTION Scalar read_before_merge(Scalar value) const {
+    if constexpr (has_lane_exchange) return value;
     Scalar read = value;
     Kokkos::single(
         Kokkos::PerThread(m_team), [&](Scalar& one) { one = value; }, read);
@@ -154,7 +166,7 @@ class VectorGroup {
   }
   template <class F>
   KOKKOS_FUNCTION void once(const F& f) const {
-    Kokkos::single(Kokkos::PerThread(m_team), f);
+    if (m_lane == 0) f();
   }
   KOKKOS_FUNCTION RowTotals team_totals(const RowTotals& totals) const {
     return sum_totals(m_team, m_team.team_size(), [&](int) { return totals; });

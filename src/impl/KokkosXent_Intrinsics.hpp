@@ -109,31 +109,78 @@ KOKKOS_INLINE_FUNCTION std::uint32_t round_pair(float first, float second) {
 #endif
 }
 
+/// Of each half of a word, a's where first(a, b) and else b's.
+template <class T, class First>
+KOKKOS_INLINE_FUNCTION std::uint32_t select_pairs(std::uint32_t a, std::uint32_t b,
+                                                  const First& first) {
+  float low_a, high_a, low_b, high_b;
+  widen_pair<T>(a, low_a, high_a);
+  widen_pair<T>(b, low_b, high_b);
+  const std::uint32_t low  = 0x0000ffffu;
+  const std::uint32_t mask = (first(low_a, low_b) ? low : 0u) | (first(high_a, high_b) ? ~low : 0u);
+  return (a & mask) | (b & ~mask);
+}
+
+/// larger_of() and smaller_of() for the two 16-bit floats of a word.
+template <class T>
+KOKKOS_INLINE_FUNCTION std::uint32_t larger_of_pairs(std::uint32_t a, std::uint32_t b) {
+#if KOKKOSXENT_IMPL_PTX
+  std::uint32_t larger;
+  if constexpr (is_bfloat16_bits<T>)
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  else
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  return larger;
+#else
+  return select_pairs<T>(a, b, [](float x, float y) { return x > y; });
+#endif
+}
+template <class T>
+KOKKOS_INLINE_FUNCTION std::uint32_t smaller_of_pairs(std::uint32_t a, std::uint32_t b) {
+#if KOKKOSXENT_IMPL_PTX
+  std::uint32_t smaller;
+  if constexpr (is_bfloat16_bits<T>)
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+  else
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+  return smaller;
+#else
+  return select_pairs<T>(a, b, [](float x, float y) { return !(x > y); });
+#endif
+}
+
 /// Whether threads of consecutive rank run side by side as the lanes of a warp, and can read one
 /// another's registers.
 inline constexpr bool has_lane_exchange = KOKKOSXENT_IMPL_PTX != 0;
 inline constexpr int warp_lanes         = 32;
 
+/// Who runs join_lanes() together.
+enum class Callers { neighbours, whole_warp };
+
 /// The values of `lanes` (a power of two) neighbouring lanes merged, for each of them:
 /// into.merge(from) is to be commutative. T is trivially copyable, of 4-byte words. Every one of
-/// the lanes must call it. Only where has_lane_exchange.
-template <class T>
+/// the callers must call it; what they have read and written in memory before is ordered before
+/// what any of them does after. Only where has_lane_exchange.
+template <Callers C, class T>
 KOKKOS_INLINE_FUNCTION T join_lanes(T value, int lanes) {
 #if KOKKOSXENT_IMPL_PTX
   struct Words {
     std::uint32_t word[sizeof(T) / 4];
   };
-  std::uint32_t lane;
-  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-  const std::uint32_t mask =
-      lanes == warp_lanes ? ~0u
-                          : ((1u << lanes) - 1u) << (lane & ~static_cast<std::uint32_t>(lanes - 1));
+  std::uint32_t mask = ~0u;
+  if constexpr (C == Callers::neighbours) {
+    std::uint32_t lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    if (lanes != warp_lanes)
+      mask = ((1u << lanes) - 1u) << (lane & ~static_cast<std::uint32_t>(lanes - 1));
+  }
   const auto join_at = [&](int distance) {
     Words words = Kokkos::bit_cast<Words>(value);
 #pragma unroll
     for (auto& word : words.word) word = __shfl_xor_sync(mask, word, distance);
     value.merge(Kokkos::bit_cast<T>(words));
   };
+  __syncwarp(mask);
   if (lanes == warp_lanes) {
 #pragma unroll
     for (int distance = warp_lanes / 2; distance > 0; distance /= 2) join_at(distance);
@@ -169,16 +216,24 @@ enum class Reuse { likely, none };
 template <Reuse R, class Pack>
 KOKKOS_INLINE_FUNCTION Pack load_pack(const void* address) {
 #if KOKKOSXENT_IMPL_PTX
-  if constexpr (R == Reuse::none && sizeof(Pack) == 16 && alignof(Pack) == 16)
-    return Kokkos::bit_cast<Pack>(__ldcs(static_cast<const uint4*>(address)));
+  if constexpr (R == Reuse::none && alignof(Pack) == sizeof(Pack)) {
+    if constexpr (sizeof(Pack) == 16)
+      return Kokkos::bit_cast<Pack>(__ldcs(static_cast<const uint4*>(address)));
+    if constexpr (sizeof(Pack) == 4)
+      return Kokkos::bit_cast<Pack>(__ldcs(static_cast<const unsigned*>(address)));
+  }
 #endif
   return *static_cast<const Pack*>(address);
 }
 template <Reuse R, class Pack>
 KOKKOS_INLINE_FUNCTION void store_pack(void* address, const Pack& pack) {
 #if KOKKOSXENT_IMPL_PTX
-  if constexpr (R == Reuse::none && sizeof(Pack) == 16 && alignof(Pack) == 16) {
+  if constexpr (R == Reuse::none && alignof(Pack) == sizeof(Pack) && sizeof(Pack) == 16) {
     __stcs(static_cast<uint4*>(address), Kokkos::bit_cast<uint4>(pack));
+    return;
+  }
+  if constexpr (R == Reuse::none && alignof(Pack) == sizeof(Pack) && sizeof(Pack) == 4) {
+    __stcs(static_cast<unsigned*>(address), Kokkos::bit_cast<unsigned>(pack));
     return;
   }
 #endif

@@ -10,49 +10,75 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace KokkosXent::Impl {
 
-/// Takes in the packs and edges of a row.
-template <bool HasBackground, class Background, class Packs>
+/// Takes in the packs and edges of a row. The gap of the background is measured from `reference`
+/// instead of the maximum, so that it does not change with that, and the state's mass is 0.
+template <class Background, class Packs>
 class PacksSweep {
  public:
   using Scalar = typename Packs::scalar_type;
 
-  KOKKOS_FUNCTION explicit PacksSweep(const Background& background) : m_background(background) {}
+  KOKKOS_FUNCTION PacksSweep(const Background& background, Scalar reference)
+      : m_background(background), m_reference(reference) {}
 
-  template <class Positions, int Size>
-  KOKKOS_FUNCTION void absorb(const Positions& positions, const Scalar (&z)[Size]) {
-    absorb_classes(m_states, m_background, positions.chunk(), z);
+  template <class T, int Count, int Run>
+  KOKKOS_FUNCTION void absorb(const PackPositions<Count, Run>& positions,
+                              const Pack<T, Run>* packs) {
+    if constexpr (!Background::exists && widens_in_pairs<T> && std::is_same_v<Scalar, float>) {
+      constexpr int pack_words = Run / 2;
+      std::uint32_t words[Count * pack_words];
+      unrolled<Count>([&](int p) {
+        const auto pack = Kokkos::bit_cast<PackWords<Run>>(packs[p]);
+        unrolled<pack_words>([&](int w) { words[p * pack_words + w] = pack.word[w]; });
+      });
+      m_states.template absorb_words<T>(words);
+    } else {
+      Scalar z[Count * Run];
+      widen_packs(positions, packs, z);
+      absorb_classes(positions.chunk(), z);
+    }
   }
   KOKKOS_FUNCTION void absorb_edge(std::int64_t cls, Scalar logit) {
     const Scalar z[1] = {logit};
-    absorb_classes(m_states, m_background, Chunk<1, 1, false>{cls, 1, cls + 1}, z);
+    absorb_classes(Chunk<1, 1, false>{cls, 1, cls + 1}, z);
   }
   KOKKOS_FUNCTION auto state() const { return m_states.merged(); }
 
  private:
+  template <class Chunk, int Size>
+  KOKKOS_FUNCTION void absorb_classes(const Chunk& chunk, const Scalar (&z)[Size]) {
+    m_states.absorb(z);
+    if constexpr (Background::exists) m_states.add_gap(m_background.gap(chunk, z, m_reference));
+  }
+
   const Background& m_background;
-  LaneStates<Scalar, HasBackground, 1> m_states;
+  Scalar m_reference;
+  LaneStates<Scalar, Background::exists, 1> m_states;
 };
 
 /// The state of one thread's share of a row, which packs hold the start of; they then hold that of
 /// next_row.
-template <bool HasBackground, class Background, class Packs, class T>
-KOKKOS_INLINE_FUNCTION auto sweep_packs(const Background& background, Packs& packs,
+template <class Background, class Packs, class T>
+KOKKOS_INLINE_FUNCTION auto sweep_packs(const Background& background,
+                                        typename Packs::scalar_type reference, Packs& packs,
                                         const T* next_row) {
-  PacksSweep<HasBackground, Background, Packs> sweep(background);
+  PacksSweep<Background, Packs> sweep(background, reference);
   packs.visit_and_load(
-      next_row, [&](const auto& positions, const auto& z) { sweep.absorb(positions, z); },
+      next_row, [&](const auto& positions, const auto& loaded) { sweep.absorb(positions, loaded); },
       [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
   return sweep.state();
 }
 /// The same of a row that is to be visited once more.
-template <bool HasBackground, class Background, class Packs>
-KOKKOS_INLINE_FUNCTION auto sweep_packs_first(const Background& background, Packs& packs) {
-  PacksSweep<HasBackground, Background, Packs> sweep(background);
-  packs.visit_first([&](const auto& positions, const auto& z) { sweep.absorb(positions, z); },
-                    [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
+template <class Background, class Packs>
+KOKKOS_INLINE_FUNCTION auto sweep_packs_first(const Background& background,
+                                              typename Packs::scalar_type reference, Packs& packs) {
+  PacksSweep<Background, Packs> sweep(background, reference);
+  packs.visit_first(
+      [&](const auto& positions, const auto& loaded) { sweep.absorb(positions, loaded); },
+      [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
   return sweep.state();
 }
 
@@ -62,7 +88,7 @@ template <bool Packed, class Packs, class Targets, class GradientType>
 class GradientRowWriter {
  public:
   using Scalar     = typename Packs::scalar_type;
-  using Background = typename Targets::template BackgroundRow<typename Packs::walk_type>;
+  using Background = typename Targets::template BackgroundRow<typename Packs::walk_type, true>;
 
   KOKKOS_FUNCTION GradientRowWriter(const RowGradient<Scalar>& gradient,
                                     const Background& background, GradientType* row,
@@ -73,9 +99,12 @@ class GradientRowWriter {
         m_stride(Packed ? 1 : stride),
         m_body(row + head * m_stride) {}
 
-  template <class Positions, int Size>
-  KOKKOS_FUNCTION void write(const Positions& positions, const Scalar (&z)[Size]) const {
-    Scalar values[Size];
+  template <class T, int Count, int Run>
+  KOKKOS_FUNCTION void write(const PackPositions<Count, Run>& positions,
+                             const Pack<T, Run>* packs) const {
+    Scalar z[Count * Run];
+    widen_packs(positions, packs, z);
+    Scalar values[Count * Run];
     class_gradients(m_gradient, m_background, positions.chunk(), z, values);
     if constexpr (Packed)
       store_packs(m_body, positions, values);
@@ -127,32 +156,30 @@ class PackedRows {
 
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
-    const auto group = make_group<M>(team, m_vector_length);
-    RowTotals totals;
-    if (group.index() < m_problem.rows) totals = run_rows(group);
+    const auto group       = make_group<M>(team, m_vector_length);
+    const RowTotals totals = run_rows(group);
     if constexpr (sweeps) m_results.reduction.finish(team, group.team_totals(totals));
   }
 
  private:
   /// What is read of a row ahead of its logits: few registers' worth.
   struct RowInputs {
+    std::int64_t row;
     std::int64_t label;  // Targets::load
+    RowKind kind;
     Scalar z_target;
     Scalar max;
     Scalar log_sum;
   };
 
-  KOKKOS_FUNCTION const LogitType* row_data(std::int64_t row) const {
-    return m_problem.logits.data + row * m_problem.logits.row_stride;
-  }
-  /// The row's logits; null if they are not to be read or there is no such row.
-  KOKKOS_FUNCTION const LogitType* data_to_load(std::int64_t row, std::int64_t label) const {
-    return row < m_problem.rows && m_problem.targets.kind(label) == RowKind::counts ? row_data(row)
-                                                                                    : nullptr;
-  }
-  KOKKOS_FUNCTION RowInputs row_inputs(std::int64_t row, std::int64_t label) const {
-    RowInputs inputs{label, 0, 0, 0};
-    if (row >= m_problem.rows) return inputs;
+  KOKKOS_FUNCTION bool exists(std::int64_t row) const { return row < m_problem.rows; }
+
+  /// A row that does not exist is an ignored one.
+  KOKKOS_FUNCTION RowInputs load_inputs(std::int64_t row, std::int64_t label) const {
+    RowInputs inputs{row, label, RowKind::ignored, 0, 0, 0};
+    if (!exists(row)) return inputs;
+    inputs.kind = m_problem.targets.kind(label);
+    if (inputs.kind != RowKind::counts) return inputs;
     inputs.z_target = m_problem.target_logit(row, m_problem.targets.class_of(label));
     if constexpr (!sweeps) {
       inputs.max     = m_saved.row_max[row];
@@ -160,7 +187,14 @@ class PackedRows {
     }
     return inputs;
   }
+  /// The row's logits; null if they are not to be read.
+  KOKKOS_FUNCTION const LogitType* logits_of(const RowInputs& inputs) const {
+    return inputs.kind == RowKind::counts
+               ? m_problem.logits.data + inputs.row * m_problem.logits.row_stride
+               : nullptr;
+  }
 
+  /// Groups that share a warp go through their rows together, so that they can merge together.
   template <class Group>
   KOKKOS_FUNCTION RowTotals run_rows(const Group& group) const {
     Scalar common = 0;
@@ -168,22 +202,21 @@ class PackedRows {
       if (m_task.scale.is_common()) common = m_task.scale(0);
     RegisterPacks packs(group.thread(), group.threads(), m_problem.classes, m_packs_are_all);
     RowTotals totals;
-    std::int64_t row = group.index();
-    RowInputs inputs = row_inputs(row, m_problem.targets.load(row));
-    packs.template load<first_load>(data_to_load(row, inputs.label));
-    while (row < m_problem.rows) {
-      const std::int64_t next_row = row + group.count();
+    RowInputs inputs{group.index(), 0, RowKind::ignored, 0, 0, 0};
+    if (exists(inputs.row)) inputs = load_inputs(inputs.row, m_problem.targets.load(inputs.row));
+    packs.template load<first_load>(logits_of(inputs));
+    while (exists(inputs.row - group.place_in_warp())) {
+      const std::int64_t next_row = inputs.row + group.count();
       std::int64_t next_label     = inputs.label;
-      if (next_row < m_problem.rows) next_label = m_problem.targets.load(next_row);
+      if (exists(next_row)) next_label = m_problem.targets.load(next_row);
       RowInputs next{};
-      if (m_problem.targets.kind(inputs.label) == RowKind::counts) {
-        run_row(group, row, inputs, common, next_row, next_label, next, packs, totals);
+      if (inputs.kind != RowKind::counts && group.has_warp()) {
+        next = load_inputs(next_row, next_label);
+        packs.template load<first_load>(logits_of(next));
+        pass_over(group, inputs, totals);
       } else {
-        next = row_inputs(next_row, next_label);
-        packs.template load<first_load>(data_to_load(next_row, next_label));
-        pass_over(group, row, inputs, totals);
+        run_row(group, inputs, common, next_row, next_label, next, packs, totals);
       }
-      row    = next_row;
       inputs = next;
     }
     return totals;
@@ -191,13 +224,13 @@ class PackedRows {
 
   /// A row whose logits are not read.
   template <class Group>
-  KOKKOS_FUNCTION void pass_over(const Group& group, std::int64_t row, const RowInputs& inputs,
+  KOKKOS_FUNCTION void pass_over(const Group& group, const RowInputs& inputs,
                                  RowTotals& totals) const {
-    const auto target = m_problem.targets.target(inputs.label);
-    const auto result = unread_row<Scalar>(target.kind);
-    if constexpr (sweeps) put(group, row, target, result, totals);
+    if constexpr (sweeps)
+      put(group, inputs.row, m_problem.targets.target(inputs.label),
+          unread_row<Scalar>(inputs.kind), totals);
     if constexpr (writes_gradient)
-      fill_gradient_row<Problem>(m_task, group, row, target.kind, 0, m_problem.classes);
+      fill_gradient_row<Problem>(m_task, group, inputs.row, inputs.kind, 0, m_problem.classes);
   }
 
   template <class Group>
@@ -207,53 +240,65 @@ class PackedRows {
     totals.add_row(result.loss, target.denominator);
   }
 
-  /// A row that counts, which packs hold the start of. Leaves there the start of next_row, and in
-  /// next its inputs.
+  /// A row, which packs hold the start of. Leaves there the start of next_row, and in next its
+  /// inputs.
   template <class Group>
-  KOKKOS_FUNCTION void run_row(const Group& group, std::int64_t row, const RowInputs& inputs,
-                               Scalar common_scale, std::int64_t next_row, std::int64_t next_label,
-                               RowInputs& next, RegisterPacks& packs, RowTotals& totals) const {
-    const typename Targets::template BackgroundRow<RowWalk> background(m_problem.targets, row,
-                                                                       packs.head());
+  KOKKOS_FUNCTION void run_row(const Group& group, const RowInputs& inputs, Scalar common_scale,
+                               std::int64_t next_row, std::int64_t next_label, RowInputs& next,
+                               RegisterPacks& packs, RowTotals& totals) const {
+    const std::int64_t row = inputs.row;
+    const bool counts      = group.has_warp() || inputs.kind == RowKind::counts;
+    const typename Targets::template BackgroundRow<RowWalk, true> background(m_problem.targets, row,
+                                                                             packs.head());
     // In place, a lane may be writing the row before another has come so far.
     const Scalar z_target =
         sweeps && writes_gradient ? group.read_before_merge(inputs.z_target) : inputs.z_target;
     RowStatistics<Scalar> statistics{};
     if constexpr (sweeps) {
       typename Problem::State state;
+      const Scalar reference = Kokkos::isfinite(z_target) ? z_target : Scalar(0);
       if constexpr (writes_gradient) {
-        state = sweep_packs_first<Targets::has_background>(background, packs);
+        state = sweep_packs_first(background, reference, packs);
       } else {
-        next  = row_inputs(next_row, next_label);
-        state = sweep_packs<Targets::has_background>(background, packs,
-                                                     data_to_load(next_row, next_label));
+        next  = load_inputs(next_row, next_label);
+        state = sweep_packs(background, reference, packs, logits_of(next));
       }
-      const auto target = m_problem.targets.target(inputs.label);
-      const auto result = finish_row(m_problem, target, group.merge(state), z_target);
-      put(group, row, target, result, totals);
-      statistics = result.statistics;
+      state = group.template merge<Callers::whole_warp>(state);
+      if constexpr (Targets::has_background)
+        state.gap += m_problem.known_background_total() * (shift_of(state.max) - reference);
+      if (counts) {
+        const auto target = m_problem.targets.target(inputs.label);
+        const auto result = finish_row(m_problem, target, state, z_target);
+        put(group, row, target, result, totals);
+        statistics = result.statistics;
+      }
     } else {
       statistics = {inputs.max, inputs.log_sum, m_problem.known_background_total()};
     }
 
     if constexpr (writes_gradient) {
-      const auto target  = m_problem.targets.target(inputs.label);
-      const Scalar scale = m_task.scale.is_common() ? common_scale : m_task.scale(row);
+      const auto target = m_problem.targets.target(inputs.label);
+      Scalar scale      = common_scale;
+      if (counts && !m_task.scale.is_common()) scale = m_task.scale(row);
       const RowGradient<Scalar> gradient(target, statistics, scale);
-      const bool holds_spike = target.cls >= 0 && packs.visits(target.cls);
-      next                   = row_inputs(next_row, next_label);
-      const auto* next_data  = data_to_load(next_row, next_label);
+      const bool holds_spike = counts && target.cls >= 0 && packs.visits(target.cls);
+      next                   = load_inputs(next_row, next_label);
       const GradientRowWriter<PackedGradient, RegisterPacks, Targets, GradientType> writer(
           gradient, background, m_task.gradient.data + row * m_task.gradient.row_stride,
           m_task.gradient.class_stride, packs.head());
-      const auto write = [&](const auto& positions, const auto& z) { writer.write(positions, z); };
-      const auto write_edge = [&](std::int64_t cls, Scalar z) { writer.write_edge(cls, z); };
+      const auto write = [&](const auto& positions, const auto& loaded) {
+        writer.write(positions, loaded);
+      };
+      const auto write_edge = [&](std::int64_t cls, Scalar z) {
+        if (counts) writer.write_edge(cls, z);
+      };
       if constexpr (sweeps)
-        packs.visit_second_and_load(next_data, write, write_edge);
+        packs.visit_second_and_load(logits_of(next), write, write_edge);
       else
-        packs.visit_and_load(next_data, write, write_edge);
+        packs.visit_and_load(logits_of(next), write, write_edge);
       if (holds_spike) store_spike(m_problem, gradient, row, target.cls, z_target, m_task.gradient);
     }
+    if (!counts && exists(row)) pass_over(group, inputs, totals);
   }
 
   Problem m_problem;

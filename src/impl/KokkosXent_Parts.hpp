@@ -29,7 +29,8 @@ struct Division {
 };
 
 /// forward[teams_per_row]: a team for each part of each row. The last team of a row merges the
-/// states of its parts, and the last of those adds up the rows.
+/// states of its parts, and the last of those adds up the rows. A backward pass may find what they
+/// read in cache.
 template <class Problem>
 struct ForwardParts {
   using Scalar = typename Problem::Scalar;
@@ -50,7 +51,8 @@ struct ForwardParts {
     const Scalar z_target   = problem.target_logit(row, target.cls);
     State* const row_states = states + row * division.parts;
     if (target.kind == RowKind::counts) {
-      const State state = sweep_row(problem, group, row, division.begin(part), division.end(part));
+      const State state =
+          sweep_row<Reuse::likely>(problem, group, row, division.begin(part), division.end(part));
       group.once([&]() { row_states[part] = state; });
     }
     if (!counts_last(team, swept_parts + row, division.parts)) return;
@@ -70,7 +72,8 @@ struct ForwardParts {
   }
 };
 
-/// backward[teams_per_row]: a team for each part of each row.
+/// backward[teams_per_row]: a team for each part of each row. They start with the last one, which
+/// the cache may still hold from a forward pass.
 template <class Problem, class GradientType>
 struct BackwardParts {
   Problem problem;
@@ -81,8 +84,9 @@ struct BackwardParts {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const TeamGroup<Member> group(team);
-    const std::int64_t row = team.league_rank() / division.parts;
-    const int part         = team.league_rank() % division.parts;
+    const int index        = team.league_size() - 1 - team.league_rank();
+    const std::int64_t row = index / division.parts;
+    const int part         = index % division.parts;
     gradient_row(problem, task, group, row, problem.targets(row), saved(problem, group, row),
                  division.begin(part), division.end(part));
   }

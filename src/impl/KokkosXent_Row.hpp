@@ -57,6 +57,7 @@ struct Chunk {
     if constexpr (Masked) return run_begin(r) + Run <= end;
     return true;
   }
+  KOKKOS_FUNCTION bool is_whole() const { return run_is_whole(runs - 1); }
   KOKKOS_FUNCTION bool exists(int e) const {
     if constexpr (Masked) return class_of(e) < end;
     return true;
@@ -83,15 +84,18 @@ struct alignas(pack_alignment<T, Width>()) Pack {
 template <class T>
 inline constexpr bool widens_in_pairs = is_bfloat16_bits<T> || is_float16_bits<T>;
 
+/// The words of a pack of 16-bit floats.
+template <int Width>
+struct PackWords {
+  std::uint32_t word[Width / 2];
+};
+
 /// values[first + k] = the pack's element k
 template <class Scalar, class T, int Width, int Size>
 KOKKOS_INLINE_FUNCTION void widen_pack(const Pack<T, Width>& pack, int first,
                                        Scalar (&values)[Size]) {
   if constexpr (widens_in_pairs<T> && Width % 2 == 0) {
-    struct Words {
-      std::uint32_t word[Width / 2];
-    };
-    const auto words = Kokkos::bit_cast<Words>(pack);
+    const auto words = Kokkos::bit_cast<PackWords<Width>>(pack);
     unrolled<Width / 2>([&](int w) {
       float low, high;
       widen_pair<T>(words.word[w], low, high);
@@ -132,6 +136,10 @@ struct Walk {
   static constexpr int lanes = on_host ? 64 / static_cast<int>(sizeof(Scalar)) : 1;
   static constexpr int run   = on_host ? 8 * lanes : (packs ? 16 / static_cast<int>(sizeof(T)) : 1);
   static constexpr int size  = on_host ? run : 4 * run;
+
+  /// Adjacent rows that a thread owns where threads run along rows instead: on a device 4 bytes.
+  static constexpr int rows =
+      on_host ? lanes : (sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1);
 
   template <class U>
   using Vector = Pack<U, run>;
@@ -254,6 +262,24 @@ KOKKOS_INLINE_FUNCTION void load_unaligned_chunk(const Row<const T>& row,
   }
 }
 
+/// The same on a device, of adjacent elements, where no run exists in part.
+template <class T, class Scalar, int Size, int Run, bool Masked>
+KOKKOS_INLINE_FUNCTION void load_adjacent_runs(const Row<const T>& row,
+                                               const Chunk<Size, Run, Masked>& chunk,
+                                               Scalar (&values)[Size], Scalar fill) {
+  unrolled<Size / Run>([&](int r) {
+    const T* run    = row.data + chunk.run_begin(r);
+    const int first = r * Run;
+    if (!chunk.run_is_whole(r)) {
+      unrolled<Run>([&](int k) { values[first + k] = fill; });
+    } else if (row.packed) {
+      widen_pack(load_pack<Reuse::likely, Pack<T, Run>>(run), first, values);
+    } else {
+      unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k]); });
+    }
+  });
+}
+
 /// Rounds the values of the chunk's existing classes into the row.
 template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
 KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run, Masked>& chunk,
@@ -359,6 +385,19 @@ struct PackPositions {
   }
 };
 
+/// The values of packs; -inf for classes that do not exist.
+template <class Scalar, class T, int Count, int Run>
+KOKKOS_INLINE_FUNCTION void widen_packs(const PackPositions<Count, Run>& positions,
+                                        const Pack<T, Run>* packs, Scalar (&values)[Count * Run]) {
+  unrolled<Count>([&](int p) {
+    if (stores_infinity<T> || positions.exists(p))
+      widen_pack(packs[p], p * Run, values);
+    else
+      unrolled<Run>(
+          [&](int e) { values[p * Run + e] = -Kokkos::Experimental::infinity_v<Scalar>; });
+  });
+}
+
 /// The packs of a row that one thread of a group on a device has in registers, `Packs` at a time:
 /// each is loaded anew as soon as it has been visited, with what comes next in the row or with the
 /// start of the next row, so that loads are always on their way. A row that is visited twice is
@@ -370,8 +409,8 @@ struct PackPositions {
 /// rows of fewer than 2^31 packs, and a group of no fewer threads than a row has classes outside
 /// its packs (its edges).
 ///
-/// visit(positions, values) is called for packs, visit_edge(class, value) for the edges. Values of
-/// classes that do not exist are -inf.
+/// visit(positions, packs) is called for packs, visit_edge(class, value) for the edges. Where T
+/// stores -inf, packs that do not exist hold it.
 template <class W, class T, class Scalar, int Packs, int Step>
 class RowPacks {
  public:
@@ -467,15 +506,7 @@ class RowPacks {
     const int before = g * at_once * step();
     const PackPositions<at_once, run> positions{place.first + before, step(), place.left - before,
                                                 place.head};
-    Scalar values[at_once * run];
-    unrolled<at_once>([&](int p) {
-      if (stores_infinity<T> || positions.exists(p))
-        widen_pack(m_packs[g * at_once + p], p * run, values);
-      else
-        unrolled<run>(
-            [&](int e) { values[p * run + e] = -Kokkos::Experimental::infinity_v<Scalar>; });
-    });
-    visit(positions, values);
+    visit(positions, m_packs + g * at_once);
   }
   template <Reuse R, class Visit>
   KOKKOS_FUNCTION void visit_all_but_last(const Visit& visit) {
@@ -503,6 +534,7 @@ class RowPacks {
   }
   KOKKOS_FUNCTION void fill_missing() {
     if constexpr (stores_infinity<T>) {
+      if (m_place.left > (Packs - 1) * step()) return;
       Scalar values[run];
       unrolled<run>([&](int e) { values[e] = -Kokkos::Experimental::infinity_v<Scalar>; });
       const auto missing = round_pack<T, run>(values, 0);

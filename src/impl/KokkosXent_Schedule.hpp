@@ -28,9 +28,10 @@ struct Tuning {
   // Devices
   static constexpr int resident_threads       = 640;    // a multiprocessor; sets registers a thread
   static constexpr int resident_threads_large = 512;    // the same for kernels of larger states
-  static constexpr int tile_rows              = 32;     // adjacent rows a tile: one warp's width
+  static constexpr int tile_width             = 32;     // threads along adjacent rows: one warp
   static constexpr int tile_min_rows          = 8;      // fewer rows: their classes are strided
-  static constexpr int tile_slices            = 16;     // threads that share a row of a tile
+  static constexpr int tile_threads           = 768;    // of a multiprocessor: one team
+  static constexpr int tile_threads_large     = 512;    // the same for kernels of larger states
   static constexpr int short_row_bytes        = 2048;   // rows up to this: rows_per_team
   static constexpr int short_rows_team        = 128;    // threads
   static constexpr int medium_row_bytes       = 16384;  // rows up to this: row_team_medium
@@ -42,6 +43,7 @@ struct Tuning {
   static constexpr int packs_large            = 8;    // the last two for kernels of larger states
   static constexpr int packed_team            = 512;  // threads of a multiprocessor, team a row
   static constexpr int one_warp_bytes     = 16384;  // rows visited once, up to this: one warp a row
+  static constexpr int shared_team_bytes  = 8192;   // of these, up to this: in a team with others
   static constexpr int row_overhead_packs = 14;     // packs visited in the time of a row's rest
   static constexpr int writing_lanes      = 4;      // of short rows, to write whole sectors
   static constexpr int cache_percent      = 60;     // of the last-level cache, for second visits
@@ -80,9 +82,10 @@ struct Shape {
   std::int64_t row_stride;
   std::int64_t class_stride;
   int value_size;
-  int lanes;                   // Walk::lanes
+  int adjacent_rows;           // Walk::rows
   int run;                     // Walk::run
   int resident_threads;        // of a multiprocessor
+  int tile_threads;            // the same where threads run along rows
   int held_packs;              // of a row that a thread holds between two visits
   std::int64_t visited_bytes;  // of a row's operands that forward_backward visits twice
   bool packed;                 // the rows can stream through registers
@@ -151,10 +154,10 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
   const auto whole_rows = [&](Mapping mapping, std::int64_t items) {
     return Schedule{mapping, static_cast<int>(std::min(items, most_teams)), 1, 1, 1, shape.classes};
   };
-  const std::int64_t tiles = (shape.rows + shape.lanes - 1) / shape.lanes;
-  if (shape.rows_are_adjacent() && shape.rows >= shape.lanes)
+  const std::int64_t tiles = (shape.rows + shape.adjacent_rows - 1) / shape.adjacent_rows;
+  if (shape.rows_are_adjacent() && shape.rows >= shape.adjacent_rows)
     return whole_rows(Mapping::columns, tiles);
-  if (shape.classes < Tuning::host_short_row && shape.rows >= shape.lanes)
+  if (shape.classes < Tuning::host_short_row && shape.rows >= shape.adjacent_rows)
     return whole_rows(Mapping::rows_per_team, tiles);
   if (shape.rows < threads && shape.classes >= Tuning::host_split_min_classes) {
     const std::int64_t smallest_part = Tuning::host_split_min_classes / 2;
@@ -226,7 +229,7 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
     schedule.league  = static_cast<int>(balanced(groups(schedule.team, Tuning::packed_team)));
     return true;
   }
-  if (shape.row_bytes() <= Tuning::one_warp_bytes) {
+  if (shape.row_bytes() <= Tuning::shared_team_bytes) {
     schedule.mapping = Mapping::packed_rows_per_team;
     schedule.vector  = warp_lanes;
     schedule.team    = Tuning::short_rows_team / warp_lanes;
@@ -234,8 +237,11 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
         (balanced(groups(warp_lanes, shape.resident_threads)) + schedule.team - 1) / schedule.team);
     return true;
   }
-  std::int64_t least = 0;
-  for (int team = 2 * warp_lanes; team <= Tuning::packed_team; team *= 2) {
+  std::int64_t least     = 0;
+  const bool one_warp    = shape.row_bytes() <= Tuning::one_warp_bytes;
+  const int first_team   = one_warp ? warp_lanes : 2 * warp_lanes;
+  const int largest_team = one_warp ? warp_lanes : Tuning::packed_team;
+  for (int team = first_team; team <= largest_team; team *= 2) {
     const std::int64_t at_a_time = groups(team, Tuning::packed_team);
     const std::int64_t rounds    = (shape.rows + at_a_time - 1) / at_a_time;
     const std::int64_t cost      = rounds * (packs_each(team) + Tuning::row_overhead_packs);
@@ -256,8 +262,9 @@ inline Schedule device_schedule(const Shape& shape, const Device& device, std::i
   };
   const std::int64_t threads = std::int64_t(device.multiprocessors) * shape.resident_threads;
   if (shape.rows_are_adjacent() && shape.rows >= Tuning::tile_min_rows) {
-    const std::int64_t tiles = (shape.rows + Tuning::tile_rows - 1) / Tuning::tile_rows;
-    return whole_rows(Mapping::columns, tiles, Tuning::tile_rows * Tuning::tile_slices, 1);
+    const std::int64_t tile_rows = Tuning::tile_width * shape.adjacent_rows;
+    return whole_rows(Mapping::columns, (shape.rows + tile_rows - 1) / tile_rows,
+                      shape.tile_threads, 1);
   }
   Schedule schedule{};
   if (shape.packed && packed_rows(shape, device, schedule)) {

@@ -9,6 +9,9 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdint>
+#include <type_traits>
+
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #error \
     "KokkosXent computes with NaN and infinities: compile without -ffast-math, -ffinite-math-only"
@@ -30,6 +33,16 @@ struct OrderedPair {
 
   KOKKOS_FUNCTION OrderedPair(Scalar a, Scalar b)
       : larger(larger_of(a, b)), smaller(smaller_of(a, b)) {}
+};
+
+/// The same of two words of 16-bit floats T each.
+template <class T>
+struct OrderedWords {
+  std::uint32_t larger;
+  std::uint32_t smaller;
+
+  KOKKOS_FUNCTION OrderedWords(std::uint32_t a, std::uint32_t b)
+      : larger(larger_of_pairs<T>(a, b)), smaller(smaller_of_pairs<T>(a, b)) {}
 };
 
 /// What to subtract from logits whose maximum is max: finite where there is none (max = -inf),
@@ -211,6 +224,33 @@ class LaneSums {
   Scalar m_error[Lanes];
 };
 
+/// A tournament by halves of the values, in flat loops that compilers vectorise: winners are the
+/// largest values of each lane, and whoever loses a match is in losers from Lanes on, so that one
+/// maximum, and not its ties, is left out without a comparison for each element. Where a NaN wins
+/// or loses follows Pair; values larger than another of their lane's losers may be there too then,
+/// which does no harm to a row that is NaN.
+template <class Pair, class Value, int Size, int Lanes>
+KOKKOS_INLINE_FUNCTION void knock_out(const Value (&values)[Size], Value (&winners)[Lanes],
+                                      Value (&losers)[Size]) {
+  static_assert(Size % Lanes == 0 && ((Size / Lanes) & (Size / Lanes - 1)) == 0);
+  if constexpr (Size == Lanes) {
+    for (int l = 0; l < Lanes; ++l) winners[l] = values[l];
+  } else {
+    constexpr int half = Size / 2;
+    Value left[half];
+    Value losers_of_left[half];
+    unrolled<half>([&](int e) {
+      const Pair pair(values[e], values[e + half]);
+      left[e]          = pair.larger;
+      losers[e + half] = pair.smaller;
+    });
+    knock_out<Pair>(left, winners, losers_of_left);
+    unrolled<half>([&](int e) {
+      if (e >= Lanes) losers[e] = losers_of_left[e];
+    });
+  }
+}
+
 /// Lanes states side by side, for SIMD: lane l of a chunk's element e is e % Lanes.
 template <class Scalar, bool HasBackground, int Lanes>
 class LaneStates {
@@ -230,6 +270,29 @@ class LaneStates {
     absorb_exponentials(others, new_max);
   }
 
+  /// The same of words of two 16-bit floats T, which are ordered before they are widened. Two lanes
+  /// have a half of each word; one lane has both.
+  template <class T, int Words>
+  KOKKOS_FUNCTION void absorb_words(const std::uint32_t (&words)[Words]) {
+    static_assert(Lanes <= 2 && std::is_same_v<Scalar, float>);
+    std::uint32_t winner[1];
+    std::uint32_t losers[Words];
+    knock_out<OrderedWords<T>>(words, winner, losers);
+    Scalar others[2 * Words];
+    unrolled<Words - 1>(
+        [&](int w) { widen_pair<T>(losers[w + 1], others[2 * w + 2], others[2 * w + 3]); });
+    Scalar tops[2];
+    widen_pair<T>(winner[0], tops[0], tops[1]);
+    if constexpr (Lanes == 1) {
+      const OrderedPair<Scalar> pair(tops[0], tops[1]);
+      tops[0]   = pair.larger;
+      others[1] = pair.smaller;
+    }
+    Scalar new_max[Lanes];
+    take_max(tops, others, new_max);
+    absorb_exponentials(others, new_max);
+  }
+
   /// The same, with the background mass b of each class; 0 where there is none.
   template <int Size>
   KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], const Scalar (&b)[Size]) {
@@ -238,6 +301,12 @@ class LaneStates {
     split_off_max(z, others, new_max);
     absorb_background(z, b, new_max);
     absorb_exponentials(others, new_max);
+  }
+
+  /// Adds to the gap of the only lane, whoever measures it from something else than the maximum.
+  KOKKOS_FUNCTION void add_gap(Scalar gap) {
+    static_assert(HasBackground && Lanes == 1);
+    m_gap.add(0, gap);
   }
 
   KOKKOS_FUNCTION State lane(int l) const {
@@ -286,31 +355,22 @@ class LaneStates {
   }
 
   /// new_max: each lane's maximum of the chunk and what came before. others: all the rest, that is
-  /// the chunk and the maximum before, less new_max. A knock-out tournament by halves of the chunk,
-  /// in flat loops that compilers vectorise: whoever loses a match is among the others, so that one
-  /// maximum, and not its ties, is left out without a comparison for each element. A NaN ends among
-  /// the others; larger values that it beat do so too, which does no harm to a row that is NaN.
+  /// the chunk and the maximum before, less new_max.
   template <int Size>
   KOKKOS_FUNCTION void split_off_max(const Scalar (&z)[Size], Scalar (&others)[Size],
                                      Scalar (&new_max)[Lanes]) const {
-    static_assert(Size % Lanes == 0 && ((Size / Lanes) & (Size / Lanes - 1)) == 0);
-    if constexpr (Size == Lanes) {
-      for (int l = 0; l < Lanes; ++l) {
-        const OrderedPair<Scalar> pair(z[l], m_max[l]);
-        new_max[l] = pair.larger;
-        others[l]  = pair.smaller;
-      }
-    } else {
-      constexpr int half = Size / 2;
-      Scalar winners[half];
-      Scalar others_of_winners[half];
-      unrolled<half>([&](int e) {
-        const OrderedPair<Scalar> pair(z[e], z[e + half]);
-        winners[e]       = pair.larger;
-        others[e + half] = pair.smaller;
-      });
-      split_off_max(winners, others_of_winners, new_max);
-      unrolled<half>([&](int e) { others[e] = others_of_winners[e]; });
+    Scalar winners[Lanes];
+    knock_out<OrderedPair<Scalar>>(z, winners, others);
+    take_max(winners, others, new_max);
+  }
+  /// The last match, between each lane's winner and its maximum before.
+  template <int Size, int Others>
+  KOKKOS_FUNCTION void take_max(const Scalar (&winners)[Size], Scalar (&others)[Others],
+                                Scalar (&new_max)[Lanes]) const {
+    for (int l = 0; l < Lanes; ++l) {
+      const OrderedPair<Scalar> pair(winners[l], m_max[l]);
+      new_max[l] = pair.larger;
+      others[l]  = pair.smaller;
     }
   }
 
@@ -350,14 +410,16 @@ class LaneStates {
     Scalar first[Lanes];
     Scalar sum[Lanes];
     constexpr int depth = Size / Lanes;
-    if constexpr (Lanes == 1) {
-      // A lone lane has nothing else to do while it waits for a sum: four of them side by side.
-      const Scalar shift = shift_of(new_max[0]);
-      first[0]           = exp_nonpositive(others[0] - shift);
-      Scalar sums[4]     = {first[0], 0, 0, 0};
-      unrolled<depth - 1>(
-          [&](int d) { sums[(d + 1) % 4] += exp_nonpositive(others[d + 1] - shift); });
-      sum[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    if constexpr (Lanes <= 4) {
+      // Few lanes have nothing else to do while they wait for a sum: four of each side by side.
+      for (int l = 0; l < Lanes; ++l) {
+        const ShiftedExp<Scalar> exp(shift_of(new_max[l]));
+        const Scalar first_exp = exp(others[l]);
+        Scalar sums[4]         = {first_exp, 0, 0, 0};
+        unrolled<depth - 1>([&](int d) { sums[(d + 1) % 4] += exp(others[(d + 1) * Lanes + l]); });
+        first[l] = exp.factor() * first_exp;
+        sum[l]   = exp.factor() * ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+      }
     } else {
       Scalar shift[Lanes];
       for (int l = 0; l < Lanes; ++l) {

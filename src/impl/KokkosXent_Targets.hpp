@@ -35,6 +35,7 @@ struct ClassWeights {
   KOKKOS_FUNCTION Scalar operator()(std::int64_t cls) const {
     return given() ? data[cls * stride] : Scalar(1);
   }
+  KOKKOS_FUNCTION bool adjacent() const { return !given() || stride == 1; }
   KOKKOS_FUNCTION Matrix<const Scalar> as_matrix() const { return {data, 0, stride}; }
 };
 
@@ -86,14 +87,17 @@ class IndexTargets {
     return m_share * m_weights(cls);
   }
 
+  KOKKOS_FUNCTION bool weights_are_adjacent() const { return m_weights.adjacent(); }
+
   /// sum b_j, with the roundings of background(): exactly b_0 for one class.
   KOKKOS_FUNCTION Scalar background_total() const {
     const double sum = m_weights.given() ? *m_weights.sum : static_cast<double>(m_num_classes);
     return m_share * static_cast<Scalar>(sum);
   }
 
-  /// Loads b_j by chunks, for a thread that walks the row with W.
-  template <class W>
+  /// Loads b_j by chunks, for a thread that walks the row with W. AdjacentWeights: they are, and
+  /// runs of chunks exist as a whole or not at all.
+  template <class W, bool AdjacentWeights = false>
   class BackgroundRow {
    public:
     static constexpr bool exists = Smoothing;
@@ -104,7 +108,10 @@ class IndexTargets {
     template <int Size, int Run, bool Masked>
     KOKKOS_FUNCTION void load(const Chunk<Size, Run, Masked>& chunk, Scalar (&b)[Size]) const {
       if (m_weights.data) {
-        load_unaligned_chunk<W::on_host>(m_weights, chunk, b, Scalar(0));
+        if constexpr (AdjacentWeights)
+          load_adjacent_runs(m_weights, chunk, b, Scalar(0));
+        else
+          load_unaligned_chunk<W::on_host>(m_weights, chunk, b, Scalar(0));
         unrolled<Size>([&](int e) { b[e] *= m_share; });
       } else {
         unrolled<Size>([&](int e) { b[e] = chunk.exists(e) ? m_share : Scalar(0); });
@@ -112,6 +119,24 @@ class IndexTargets {
     }
 
     KOKKOS_FUNCTION static constexpr bool packed() { return true; }
+
+    /// sum b_j (reference - z_j) over a chunk, on a device.
+    template <class Chunk, int Size>
+    KOKKOS_FUNCTION Scalar gap(const Chunk& chunk, const Scalar (&z)[Size],
+                               Scalar reference) const {
+      Scalar sums[4] = {};
+      if (!m_weights.data && chunk.is_whole()) {
+        unrolled<Size>([&](int e) { sums[e % 4] += reference - z[e]; });
+        return keep_if(m_share != 0, m_share * ((sums[0] + sums[1]) + (sums[2] + sums[3])));
+      }
+      Scalar b[Size];
+      load(chunk, b);
+      unrolled<Size>([&](int e) {
+        // Classes that do not exist have none, at an infinite distance.
+        sums[e % 4] += keep_if(b[e] != 0, b[e] * (reference - z[e]));
+      });
+      return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
 
    private:
     Scalar m_share;
@@ -154,6 +179,8 @@ class ProbabilityTargets {
     return {RowKind::counts, -1, 0, 1};
   }
   KOKKOS_FUNCTION RowTarget<Scalar> operator()(std::int64_t row) const { return target(load(row)); }
+
+  KOKKOS_FUNCTION bool weights_are_adjacent() const { return m_weights.adjacent(); }
 
   KOKKOS_FUNCTION Scalar background(std::int64_t row, std::int64_t cls) const {
     return mass(load_value<Scalar>(m_probabilities(row, cls)), m_weights(cls));
@@ -230,6 +257,7 @@ class RowGradient {
                               const RowStatistics<Scalar>& statistics, Scalar scale)
       : m_max(statistics.max),
         m_log_sum(statistics.log_sum),
+        m_dominant_below_max(statistics.log_sum + log_half),
         m_inverse_sum(exp_nonpositive(-statistics.log_sum)),
         m_scale(scale),
         m_background_total(statistics.background_total),
@@ -242,16 +270,19 @@ class RowGradient {
     return exp_nonpositive(z - m_max) * m_inverse_sum;
   }
 
-  /// A class without mass.
-  KOKKOS_FUNCTION Scalar plain(Scalar z) const {
-    return m_scaled_total * exp_nonpositive(z - m_max);
+  /// values[e] = the gradient of a class without mass whose logit is z[e]
+  template <int Size>
+  KOKKOS_FUNCTION void plain(const Scalar (&z)[Size], Scalar (&values)[Size]) const {
+    const ShiftedExp<Scalar> exp(m_max);
+    const Scalar factor = m_scaled_total * exp.factor();
+    unrolled<Size>([&](int e) { values[e] = factor * exp(z[e]); });
   }
   /// A class with background mass b only.
   KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {
     return m_scale * (m_total * probability(z) - b);
   }
   /// Whether a class holds more than half the probability, so that A p - q would cancel.
-  KOKKOS_FUNCTION bool is_dominant(Scalar z) const { return log_probability(z) > log_half; }
+  KOKKOS_FUNCTION bool is_dominant(Scalar z) const { return z - m_max > m_dominant_below_max; }
   /// A (p - 1) + (A - q), which does not cancel, for a class with background mass b, and the spike.
   KOKKOS_FUNCTION Scalar dominant(Scalar z, Scalar b, bool holds_spike) const {
     const Scalar other_mass = (m_background_total - b) + (holds_spike ? Scalar(0) : m_spike);
@@ -266,7 +297,8 @@ class RowGradient {
  private:
   Scalar m_max;
   Scalar m_log_sum;
-  Scalar m_inverse_sum;  // 1 / d
+  Scalar m_dominant_below_max;  // z - m of a dominant class is above it
+  Scalar m_inverse_sum;         // 1 / d
   Scalar m_scale;
   Scalar m_background_total;
   Scalar m_spike;

@@ -30,10 +30,10 @@ struct Tile {
   using State          = typename Problem::State;
 
   static constexpr bool on_host = Problem::on_host;
-  static constexpr int lanes    = Problem::RowWalk::lanes;          // rows a thread owns
-  static constexpr int threads  = on_host ? 1 : Tuning::tile_rows;  // threads side by side
-  static constexpr int rows     = lanes * threads;                  // rows a tile
-  static constexpr int depth    = on_host ? 8 : 16;                 // classes taken in at once
+  static constexpr int lanes    = Problem::RowWalk::rows;            // rows a thread owns
+  static constexpr int threads  = on_host ? 1 : Tuning::tile_width;  // threads side by side
+  static constexpr int rows     = lanes * threads;                   // rows a tile
+  static constexpr int depth    = on_host ? 8 : 16;                  // classes taken in at once
 
   KOKKOS_FUNCTION static std::int64_t count(std::int64_t all_rows) {
     return (all_rows + rows - 1) / rows;
@@ -95,44 +95,85 @@ struct TileTargets {
   }
 };
 
+/// Whether a device thread's rows are neighbours whose elements of a class it can access as a pack.
+template <int Lanes, class T>
+KOKKOS_INLINE_FUNCTION bool rows_are_packs(const Matrix<T>& matrix) {
+  return matrix.row_stride == 1 && matrix.class_stride % Lanes == 0 &&
+         reinterpret_cast<std::uintptr_t>(matrix.data) % alignof(Pack<T, Lanes>) == 0;
+}
+
+/// packs[d] = the pack at block + d stride. Tiles side by side may share a sector of memory, which
+/// is to stay in cache until both have it.
+template <class T, int Width, int Count>
+KOKKOS_INLINE_FUNCTION void load_packs(const T* block, std::int64_t stride,
+                                       Pack<T, Width> (&packs)[Count]) {
+  unrolled<Count>([&](int d) {
+    packs[d] = load_pack<Reuse::likely, Pack<T, Width>>(block);
+    block += stride;
+  });
+}
+
 /// values[d * lanes + l] = element (first_row + l, cls + d); anything for rows that do not exist.
-template <int Lanes, class T, class Scalar, int Size>
+template <class Problem, class T, class Scalar, int Size>
 KOKKOS_INLINE_FUNCTION void load_block(const Matrix<const T>& matrix, std::int64_t first_row,
                                        int row_count, std::int64_t cls, Scalar (&values)[Size],
                                        Scalar fill) {
+  constexpr int lanes = Tile<Problem>::lanes;
   if (row_count == 0) {
     for (auto& value : values) value = fill;
-  } else if (row_count < Lanes) {
+    return;
+  }
+  if (row_count < lanes) {
     // Lanes without a row of their own repeat the last one, without a branch; nobody uses them.
-    unrolled<Size / Lanes>([&](int d) {
-      for (int l = 0; l < Lanes; ++l) {
+    unrolled<Size / lanes>([&](int d) {
+      for (int l = 0; l < lanes; ++l) {
         const int existing    = l < row_count ? l : row_count - 1;
-        values[d * Lanes + l] = load_value<Scalar>(matrix(first_row + existing, cls + d));
+        values[d * lanes + l] = load_value<Scalar>(matrix(first_row + existing, cls + d));
       }
     });
-  } else if (matrix.row_stride == 1) {
-    const T* block = &matrix(first_row, cls);
-    unrolled<Size / Lanes>([&](int d) {
-      for (int l = 0; l < Lanes; ++l)
-        values[d * Lanes + l] = load_value<Scalar>(block[d * matrix.class_stride + l]);
+    return;
+  }
+  const T* block = &matrix(first_row, cls);
+  if constexpr (!Problem::on_host) {
+    if (rows_are_packs<lanes>(matrix)) {
+      Pack<T, lanes> packs[Size / lanes];
+      load_packs(block, matrix.class_stride, packs);
+      unrolled<Size / lanes>([&](int d) { widen_pack(packs[d], d * lanes, values); });
+      return;
+    }
+  }
+  if (matrix.row_stride == 1) {
+    unrolled<Size / lanes>([&](int d) {
+      for (int l = 0; l < lanes; ++l)
+        values[d * lanes + l] = load_value<Scalar>(block[d * matrix.class_stride + l]);
     });
   } else {
-    const T* block = &matrix(first_row, cls);
-    for (int l = 0; l < Lanes; ++l)
-      unrolled<Size / Lanes>([&](int d) {
-        values[d * Lanes + l] =
+    for (int l = 0; l < lanes; ++l)
+      unrolled<Size / lanes>([&](int d) {
+        values[d * lanes + l] =
             load_value<Scalar>(block[l * matrix.row_stride + d * matrix.class_stride]);
       });
   }
 }
 
-template <int Lanes, class T, class Scalar, int Size>
+template <class Problem, class T, class Scalar, int Size>
 KOKKOS_INLINE_FUNCTION void store_block(const Matrix<T>& matrix, std::int64_t first_row,
                                         int row_count, std::int64_t cls,
                                         const Scalar (&values)[Size]) {
-  unrolled<Size / Lanes>([&](int d) {
-    for (int l = 0; l < (row_count < Lanes ? row_count : Lanes); ++l)
-      matrix(first_row + l, cls + d) = round_value<T>(values[d * Lanes + l]);
+  constexpr int lanes = Tile<Problem>::lanes;
+  if constexpr (!Problem::on_host) {
+    if (row_count == lanes && rows_are_packs<lanes>(matrix)) {
+      T* block = &matrix(first_row, cls);
+      unrolled<Size / lanes>([&](int d) {
+        store_pack<Reuse::likely>(block, round_pack<T, lanes>(values, d * lanes));
+        block += matrix.class_stride;
+      });
+      return;
+    }
+  }
+  unrolled<Size / lanes>([&](int d) {
+    for (int l = 0; l < (row_count < lanes ? row_count : lanes); ++l)
+      matrix(first_row + l, cls + d) = round_value<T>(values[d * lanes + l]);
   });
 }
 
@@ -196,6 +237,12 @@ class TileTeam {
   void* m_scratch = nullptr;
 };
 
+/// Whether a device's tile absorbs its logits as words of two rows.
+template <class Problem>
+inline constexpr bool absorbs_words =
+    !Problem::on_host && !Problem::Targets::has_background &&
+    widens_in_pairs<typename Problem::LogitType> && std::is_same_v<typename Problem::Scalar, float>;
+
 template <class Problem, class Member>
 KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
                                                       const TileTeam<Problem, Member>& team,
@@ -205,11 +252,25 @@ KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
   using Targets       = typename Problem::Targets;
   constexpr int lanes = Tile<Problem>::lanes;
   LaneStates<Scalar, Targets::has_background, lanes> states;
+  [[maybe_unused]] const bool packs =
+      thread.row_count == lanes && rows_are_packs<lanes>(problem.logits);
   if (targets.any_counts)
     thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
+      if constexpr (absorbs_words<Problem>) {
+        if (packs) {
+          using LogitType = typename Problem::LogitType;
+          Pack<LogitType, lanes> loaded[decltype(depth)::value];
+          load_packs(&problem.logits(thread.first_row, cls), problem.logits.class_stride, loaded);
+          std::uint32_t words[decltype(depth)::value];
+          unrolled<decltype(depth)::value>(
+              [&](int d) { words[d] = Kokkos::bit_cast<std::uint32_t>(loaded[d]); });
+          states.template absorb_words<LogitType>(words);
+          return;
+        }
+      }
       Scalar z[decltype(depth)::value * lanes];
-      load_block<lanes>(problem.logits, thread.first_row, thread.row_count, cls, z,
-                        -infinity_v<Scalar>);
+      load_block<Problem>(problem.logits, thread.first_row, thread.row_count, cls, z,
+                          -infinity_v<Scalar>);
       if constexpr (Targets::has_background) {
         Scalar b[decltype(depth)::value * lanes];
         load_background_block(problem, thread, cls, b);
@@ -424,8 +485,8 @@ KOKKOS_INLINE_FUNCTION void gradient_tile(const Problem& problem,
     Scalar z[size];
     Scalar values[size];
     if (targets.any_counts)
-      load_block<lanes>(problem.logits, thread.first_row, thread.row_count, cls, z,
-                        -infinity_v<Scalar>);
+      load_block<Problem>(problem.logits, thread.first_row, thread.row_count, cls, z,
+                          -infinity_v<Scalar>);
     else
       for (auto& z_e : z) z_e = 0;
     if constexpr (Problem::Targets::has_background) {
@@ -435,7 +496,7 @@ KOKKOS_INLINE_FUNCTION void gradient_tile(const Problem& problem,
     } else {
       gradients.compute(z, values);
     }
-    store_block<lanes>(task.gradient, thread.first_row, thread.row_count, cls, values);
+    store_block<Problem>(task.gradient, thread.first_row, thread.row_count, cls, values);
   });
   for (int l = 0; l < thread.row_count; ++l) {
     const std::int64_t cls = targets.target[l].cls;
