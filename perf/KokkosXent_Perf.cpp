@@ -71,6 +71,13 @@ void measure_space(const SpaceSession<ExecutionSpace>& session, const Host& host
   context["copy_gbs_" + name]    = copy;
   context["inplace_gbs_" + name] = inplace;
   context["launch_ns_" + name]   = launch;
+  if constexpr (!is_device<ExecutionSpace>) {
+    const double of_float             = measure_exponentials<float>(session.exec) / 1e9;
+    const double of_double            = measure_exponentials<double>(session.exec) / 1e9;
+    context["exp_float_gbs_" + name]  = of_float;
+    context["exp_double_gbs_" + name] = of_double;
+    std::cout << "  exponentials: float " << of_float << ", double " << of_double << " GB/s\n";
+  }
 }
 
 Json build_context() {

@@ -7,6 +7,7 @@
 #include "KokkosXent_PerfMachine.hpp"
 #include "KokkosXent_PerfPool.hpp"
 
+#include <KokkosXent.hpp>
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
@@ -95,6 +96,53 @@ double measure_traffic(const ExecutionSpace& exec, const LogitsPool<ExecutionSpa
   const double ways = traffic == Traffic::read ? 1 : 2;
   return ways * static_cast<double>(items * Move::piece) * static_cast<double>(sizeof(Word)) /
          seconds[repetitions / 2];
+}
+
+/// Adds up exponentials of numbers in a core's first cache, an exponential for each number read:
+/// what forward would reach if memory were infinitely fast. A work item for each thread.
+template <class Scalar>
+struct AddExponentials {
+  static constexpr int size   = 2048;
+  static constexpr int passes = 2048;
+  static constexpr int lanes  = 64 / sizeof(Scalar);
+
+  Scalar* sums;
+
+  KOKKOS_FUNCTION void operator()(int thread) const {
+    Scalar numbers[size];
+    for (int i = 0; i < size; ++i) numbers[i] = Scalar(-0.01) * static_cast<Scalar>(i);
+    Scalar sum[lanes] = {};
+    for (int pass = 0; pass < passes; ++pass) {
+      const Scalar top = static_cast<Scalar>(pass) * Scalar(0.001);
+      for (int i = 0; i < size; i += lanes)
+        for (int l = 0; l < lanes; ++l) sum[l] += Impl::exp_nonpositive(numbers[i + l] - top);
+    }
+    for (int l = 0; l < lanes; ++l) sums[thread] += sum[l];
+  }
+};
+
+/// Bytes of the numbers per second, of all threads.
+template <class Scalar, class ExecutionSpace>
+double measure_exponentials(const ExecutionSpace& exec) {
+  using Add         = AddExponentials<Scalar>;
+  const int threads = exec.concurrency();
+  const Kokkos::View<Scalar*, typename ExecutionSpace::memory_space> sums(
+      "KokkosXent::perf::exponentials", threads);
+  const Add add{sums.data()};
+
+  constexpr int repetitions = 11;
+  std::vector<double> seconds;
+  for (int r = 0; r <= repetitions; ++r) {
+    exec.fence();
+    const Kokkos::Timer timer;
+    Kokkos::parallel_for("KokkosXent::perf::add_exponentials",
+                         Kokkos::RangePolicy<ExecutionSpace>(exec, 0, threads), add);
+    exec.fence();
+    if (r > 0) seconds.push_back(timer.seconds());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double numbers = static_cast<double>(threads) * Add::size * Add::passes;
+  return numbers * sizeof(Scalar) / seconds[repetitions / 2];
 }
 
 /// A kernel that does nothing.

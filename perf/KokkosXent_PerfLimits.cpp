@@ -32,9 +32,10 @@ Case case_beside(const std::string& reference_group, const Set& set) {
   return c;
 }
 
-/// Targets are ratios to bandwidths measured in the same run. The first shape of a group is the
-/// one that --quick measures.
-std::vector<LimitGroup> make_limit_groups() {
+// Targets are ratios to bandwidths measured in the same run. The first shape of a group is the one
+// that --quick measures.
+
+std::vector<LimitGroup> make_device_groups() {
   const std::vector<std::string> float_and_bfloat16 = {"float", "bfloat16"};
   const Goal no_target_share                        = {};
   const Goal no_target_time                         = {Figure::time_over_reference, {}};
@@ -57,8 +58,20 @@ std::vector<LimitGroup> make_limit_groups() {
        {},
        true},
       {"double", {"double"}, of_classes({32000, 128256}), share(0.93), share(0.90), share(0.75)},
-      {"layout_left", float_and_bfloat16, of_classes({32000}), share(0.85), share(0.85),
-       share(0.60), case_with([](Case& c) { c.layout = Layout::left; })},
+      {"layout_left",
+       float_and_bfloat16,
+       {{8192, 32000}},
+       share(0.85),
+       share(0.85),
+       share(0.60),
+       case_with([](Case& c) { c.layout = Layout::left; })},
+      {"layout_left_unaligned",  // classes start anywhere in a sector of memory
+       float_and_bfloat16,
+       {{8190, 32000}},
+       no_target_share,
+       no_target_share,
+       no_target_share,
+       case_with([](Case& c) { c.layout = Layout::left; })},
       {"padded_rows", float_and_bfloat16, of_classes({32000}), share(0.95), share(0.93),
        share(0.85), case_with([](Case& c) { c.row_padding = 64; })},
       {"short_rows",
@@ -114,6 +127,34 @@ std::vector<LimitGroup> make_limit_groups() {
   };
 }
 
+std::vector<LimitGroup> make_host_groups() {
+  const std::vector<std::string> float_alone = {"float"};
+  const std::vector<std::string> others      = {"bfloat16", "float16", "double"};
+  const Goal one_and_a_half_of_reference     = {Figure::time_over_reference, 1.5};
+  return {
+      {"contiguous", float_alone, of_classes({32000, 8192, 65536, 128256, 262144}), share(0.80),
+       share(0.75), share(0.75)},
+      {"contiguous", others, of_classes({32000, 8192, 128256, 262144}), share(0.70), share(0.70),
+       share(0.70)},
+      {"odd_classes", float_alone, of_classes({50257}), share(0.80), share(0.75), share(0.75)},
+      {"odd_classes", others, of_classes({50257}), share(0.70), share(0.70), share(0.70)},
+      {"layout_left",
+       {"float", "bfloat16", "float16", "double"},
+       of_classes({32000}),
+       one_and_a_half_of_reference,
+       one_and_a_half_of_reference,
+       one_and_a_half_of_reference,
+       case_beside("contiguous", [](Case& c) { c.layout = Layout::left; })},
+      {"one_row",
+       float_alone,
+       {{1, 1000003}},
+       time_over_limit(2),
+       time_over_limit(2),
+       time_over_limit(2)},
+      {"short_rows", float_alone, {{1 << 20, 8}}, share(0.50), share(0.50), share(0.50)},
+  };
+}
+
 }  // namespace
 
 bool LimitGroup::has_value_type(const std::string& value_type) const {
@@ -131,8 +172,13 @@ const Goal& LimitGroup::goal(EntryPoint entry_point) const {
   }
 }
 
-const std::vector<LimitGroup>& limit_groups() {
-  static const std::vector<LimitGroup> groups = make_limit_groups();
+const std::vector<LimitGroup>& device_limit_groups() {
+  static const std::vector<LimitGroup> groups = make_device_groups();
+  return groups;
+}
+
+const std::vector<LimitGroup>& host_limit_groups() {
+  static const std::vector<LimitGroup> groups = make_host_groups();
   return groups;
 }
 

@@ -16,7 +16,7 @@ struct MatrixShape {
   std::int64_t classes;
 };
 
-/// Cases of which the same is asked.
+/// Cases of which the same is asked. A name may be that of several groups with other value types.
 struct LimitGroup {
   std::string name;
   std::vector<std::string> value_types;
@@ -31,8 +31,9 @@ struct LimitGroup {
   const Goal& goal(EntryPoint entry_point) const;
 };
 
-/// The limits family. backward and forward_backward are in place.
-const std::vector<LimitGroup>& limit_groups();
+// The limits family. backward and forward_backward are in place.
+const std::vector<LimitGroup>& device_limit_groups();
+const std::vector<LimitGroup>& host_limit_groups();
 
 }  // namespace KokkosXent::Perf
 

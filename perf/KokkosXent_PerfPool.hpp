@@ -175,7 +175,8 @@ struct PoolPlan {
 
 /// On a device, the time of a launch must be small beside that of a call, and short calls are
 /// timed several at once. On the host, rows enough for every thread are what is needed. Where
-/// the limits family is selected, its logits are larger on a device.
+/// the limits family is selected, its logits are larger, and all host spaces' of one size, so that
+/// their times can be compared.
 template <class ExecutionSpace>
 PoolPlan plan_pool(const ExecutionSpace& exec, const Settings& settings, const Host& host) {
   constexpr bool device        = is_device<ExecutionSpace>;
@@ -192,12 +193,14 @@ PoolPlan plan_pool(const ExecutionSpace& exec, const Settings& settings, const H
     if (quick) window = 8 * mib;
     if (full) window *= 2;
   }
-  const bool larger_limits = device && settings.selects_family("limits") && !quick;
-  const std::int64_t limits =
-      larger_limits && settings.logits_mib == 0 ? std::max(window, 1024 * mib) : window;
+  const bool larger_limits =
+      settings.selects_family("limits") && !quick && settings.logits_mib == 0;
+  std::int64_t limits = window;
+  if (larger_limits) limits = device ? std::max(window, 1024 * mib) : 256 * mib;
   const std::int64_t uncached = std::max(4 * cache_bytes(exec, host), floor);
-  const std::int64_t count    = (uncached + limits - 1) / limits;
-  return {window, limits, limits * (device ? std::max<std::int64_t>(count, 4) : count),
+  const std::int64_t largest  = std::max(window, limits);
+  const std::int64_t count    = (uncached + largest - 1) / largest;
+  return {window, limits, largest * (device ? std::max<std::int64_t>(count, 4) : count),
           device ? std::int64_t(16) : std::int64_t(1)};
 }
 

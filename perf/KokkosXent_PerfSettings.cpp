@@ -97,7 +97,7 @@ std::string usage() {
          "  --full              every vocabulary size for every value type, more data\n"
          "  --spaces=A,B        only these execution spaces (default: all that Kokkos has)\n"
          "  --families=A,B      vocabulary, shapes, limits (default: the first two; with --quick:\n"
-         "                      vocabulary). limits: what is asked of a device, with targets\n"
+         "                      vocabulary). limits: what is asked of each space, with targets\n"
          "  --logits-mib=N      size of the logits in MiB (default: chosen for each space)\n"
          "  --repetitions=N     timed repetitions, of which the median is reported\n"
          "  --benchmark_out=F   write the results to the JSON file F\n"

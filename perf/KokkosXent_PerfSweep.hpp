@@ -101,7 +101,8 @@ class CaseList {
   }
 
   void add_limits() {
-    for (const LimitGroup& group : limit_groups()) {
+    for (const LimitGroup& group :
+         is_device<ExecutionSpace> ? device_limit_groups() : host_limit_groups()) {
       if (!group.has_value_type(value_type_name<T>())) continue;
       auto shapes = group.shapes;
       if (m_settings.extent == Extent::quick) shapes.resize(1);

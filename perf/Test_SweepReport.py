@@ -61,7 +61,7 @@ def benchmark(space: str, gbs: float = 10.0, **changes: Any) -> dict[str, Any]:
     return entry
 
 
-def limit(figure: str = "share_of_limit", **changes: Any) -> dict[str, Any]:
+def limit(figure: str = "share_of_limit", space: str = "Cuda", **changes: Any) -> dict[str, Any]:
     """A benchmark of the limits family."""
     fields = {
         "name": "limits/a case",
@@ -70,7 +70,7 @@ def limit(figure: str = "share_of_limit", **changes: Any) -> dict[str, Any]:
         "figure": figure,
         "limit_ns": 1000.0,
     }
-    return benchmark("Cuda", **{**fields, **changes})
+    return benchmark(space, **{**fields, **changes})
 
 
 def peer(design: str, gbs: float, space: str = "torch_cuda", **changes: Any) -> dict[str, Any]:
@@ -240,7 +240,22 @@ class Limits(SweepReportTest):
 
     def test_time_and_rate_are_shown(self) -> None:
         line = self.line("contiguous", limit(real_time=12345.0, cv=0.02, gbs=24.0))
-        self.assertEqual(line[-2:], ["12.3 ± 2 %", "24.0"])
+        self.assertEqual(line[-3:], ["12.3 ± 2 %", "24.0", "-"])
+
+    def test_serial_is_compared(self) -> None:
+        table = self.table(
+            document(
+                limit(space="OpenMP", name="openmp", gbs=24.0),
+                limit(space="Serial", name="serial", gbs=12.0),
+                limit(space="Serial", name="other", gbs=6.0, rows=1),
+            )
+        )
+        self.assertEqual(self.case_of(table, "OpenMP")[-2:], ["24.0", "2.00"])
+        self.assertEqual(self.case_of(table, "Serial")[-2:], ["6.0", "-"])
+
+    def case_of(self, table: str, space: str) -> list[str]:
+        """The first line of a space's table."""
+        return self.cells(table.split(f"## limits, {space}\n")[1], "contiguous", "float")
 
     def test_case_without_target_is_shown(self) -> None:
         self.assertEqual(self.line("contiguous", limit())[1:3], ["-", "-"])
@@ -314,7 +329,7 @@ class Peers(SweepReportTest):
         self.assertNotIn("QuACK", line)
 
     def test_two_calls_add_their_times(self) -> None:
-        both = {"in_place": True, "must_move_bytes": 1000}
+        both: dict[str, Any] = {"in_place": True, "must_move_bytes": 1000}
         ours = [
             limit(real_time=30.0),
             limit(entry_point="backward", name="backward", real_time=70.0, **both),
@@ -355,6 +370,13 @@ class Peers(SweepReportTest):
         self.assertEqual(sweep.warnings, ())
         self.assertIn("torch 2.0, liger 1", report.write_table(sweep))
 
+    def test_kept_memory_is_said(self) -> None:
+        for kept in (True, False):
+            table = self.table(
+                document(peer("liger", 10.0), **self.theirs, keeps_freed_memory=kept)
+            )
+            self.assertEqual("liger 1, freed memory kept" in table, kept)
+
     @unittest.skipUnless(HAS_MATPLOTLIB, "needs matplotlib")
     def test_picture_is_written(self) -> None:
         sweep = self.joined([limit()], [peer("liger", 10.0)])
@@ -362,6 +384,64 @@ class Peers(SweepReportTest):
         self.assertTrue((self.folder / "peers.png").read_bytes().startswith(b"\x89PNG"))
         self.assertTrue((self.folder / "peers.svg").exists())
         self.assertFalse((self.folder / "sweep.png").exists())
+
+
+class Bandwidths(SweepReportTest):
+    def test_rates_of_exponentials_are_shown_where_they_were_measured(self) -> None:
+        host = {"exp_float_gbs_OpenMP": 34.5, "exp_double_gbs_OpenMP": 12.5}
+        table = self.table(document(benchmark("OpenMP"), benchmark("Cuda"), **host))
+        self.assertEqual(self.cells(table, "OpenMP", "34.5")[4:6], ["34.5", "12.5"])
+        self.assertEqual(self.cells(table, "Cuda", "20.0")[4:6], ["-", "-"])
+        self.assertIn("*exp*: ", table)
+
+    def test_without_them_nothing_is_explained(self) -> None:
+        self.assertNotIn("*exp*: ", self.table(document(benchmark("Cuda"))))
+
+
+class PeersOnAHost(SweepReportTest):
+    def table_of(self, ours: list[dict[str, Any]], their_gbs: float, threads: int = 2,
+                 design: str = "pytorch_eager") -> dict[str, str]:  # fmt: skip
+        """The cells of the forward table's only line, by the table's header."""
+        processors = {f"processor_{space}": "a processor" for space in ("OpenMP", "Serial")}
+        theirs = peer(design, their_gbs, space="torch_cpu")
+        table = self.table(
+            document(*ours, **processors, threads_OpenMP=2, threads_Serial=1),
+            document(theirs, processor_torch_cpu="a processor", threads_torch_cpu=threads,
+                     peer_versions={"torch": "2.0"}),
+        )  # fmt: skip
+        header, _, line = table.split("torch_cpu: float, forward\n\n")[1].splitlines()[:3]
+        return {
+            name.strip(): cell.strip() for name, cell in zip(header.split("|"), line.split("|"))
+        }
+
+    def openmp(self, gbs: float) -> dict[str, Any]:
+        return limit(space="OpenMP", name="openmp", gbs=gbs)
+
+    def test_speed_up_over_pytorch_is_held_against_its_target(self) -> None:
+        for gbs, shown, reached in ((10.0, "2.00", "yes"), (9.9, "1.98", "NO")):
+            line = self.table_of([self.openmp(gbs)], 5.0)
+            self.assertEqual(
+                [line[name] for name in ("x PyTorch", "target", "reached")],
+                [shown, "≥ 2", reached],
+            )
+
+    def test_serial_stands_beside(self) -> None:
+        serial = limit(space="Serial", name="serial", gbs=6.0)
+        line = self.table_of([self.openmp(12.0), serial], 5.0)
+        self.assertEqual(line["KokkosXent"], "12.0 (48 %)")
+        self.assertEqual(line["KokkosXent, Serial"], "6.0 (24 %)")
+
+    def test_other_numbers_of_threads_are_not_compared(self) -> None:
+        self.assertNotIn("x PyTorch", self.table_of([self.openmp(12.0)], 5.0, threads=16))
+
+    def test_without_pytorch_eager_there_is_no_figure(self) -> None:
+        line = self.table_of([self.openmp(12.0)], 5.0, design="torch_compile")
+        self.assertEqual((line["x PyTorch"], line["reached"]), ("-", "-"))
+
+    def test_nothing_is_asked_beside_a_gpu(self) -> None:
+        theirs = document(peer("pytorch_eager", 5.0), **Peers.theirs, threads_torch_cuda=2)
+        table = self.table(document(limit(), **Peers.ours, threads_Cuda=2), theirs)
+        self.assertNotIn("| x PyTorch", table)
 
 
 class Refusing(SweepReportTest):

@@ -15,6 +15,7 @@ two synchronizations; the median of the repetitions counts.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
 import importlib.metadata
 import json
@@ -37,7 +38,11 @@ VALUE_TYPES = {
     "float16": torch.float16,
     "double": torch.float64,
 }
-CLASSES = (4096, 8192, 32000, 50257, 128256, 151936, 262144)
+CLASSES = {
+    "cuda": (4096, 8192, 32000, 50257, 128256, 151936, 262144),
+    "cpu": (8192, 32000, 50257, 128256),
+}
+LOGITS_MIB = {"cuda": 1024, "cpu": 256}  # as KokkosXent_perf's limits family
 IGNORE_INDEX = -100
 ALLOWED_LOSS_ERROR = 0.02  # relative; an implementation may round its loss to bfloat16
 
@@ -111,6 +116,15 @@ def describe_device(device: str) -> tuple[str, int, int]:
     properties = torch.cuda.get_device_properties(0)
     threads = properties.multi_processor_count * properties.max_threads_per_multi_processor
     return properties.name, threads, getattr(properties, "L2_cache_size", 64 * MIB)
+
+
+def keep_freed_memory() -> None:
+    """Has glibc keep large temporaries, as allocators made for PyTorch do, instead of returning them
+    to the system; else page faults are much of what is measured on a host."""
+    m_trim_threshold, m_mmap_max = -1, -4
+    mallopt = ctypes.CDLL(None).mallopt
+    if not (mallopt(m_mmap_max, 0) and mallopt(m_trim_threshold, (1 << 31) - 1)):
+        raise OSError("mallopt failed")
 
 
 # Data
@@ -496,6 +510,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "load_avg": list(os.getloadavg()),
         "project": "KokkosXent",
         "peer_versions": versions(options.peers),
+        "keeps_freed_memory": options.keep_freed_memory,
         "host_processor": host_processor(),
         f"processor_{space}": processor,
         f"threads_{space}": threads,
@@ -538,11 +553,6 @@ def positive_numbers(text: str) -> list[int]:
     return [positive(number) for number in text.split(",")]
 
 
-def default_logits_mib(device: str) -> int:
-    """As KokkosXent_perf's."""
-    return 1024 if device == "cuda" else min(1024, max(32, 16 * torch.get_num_threads()))
-
-
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="measure_peers.py", description="Measures other implementations of the cross-entropy."
@@ -550,18 +560,22 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", required=True, type=Path, metavar="FILE.json")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--logits-mib", type=positive, metavar="N",
-                        help="MiB of logits in a call (default: 1024; cpu: by threads)")  # fmt: skip
+                        help="MiB of logits in a call (default: 1024; cpu: 256)")  # fmt: skip
+    parser.add_argument("--keep-freed-memory", action="store_true",
+                        help="cpu, glibc: temporaries cost no page faults")  # fmt: skip
     parser.add_argument("--repetitions", type=positive, default=10, metavar="N")
     parser.add_argument("--value-types", type=names_of(VALUE_TYPES), metavar="A,B",
                         help="of float, bfloat16, float16, double (default: float, bfloat16; "
                         "cpu: and double)")  # fmt: skip
-    parser.add_argument("--classes", type=positive_numbers, default=list(CLASSES), metavar="A,B")
+    parser.add_argument("--classes", type=positive_numbers, metavar="A,B",
+                        help="(default: 4096 to 262144; cpu: 8192 to 128256)")  # fmt: skip
     parser.add_argument("--peers", type=names_of(PEERS), default=list(PEERS), metavar="A,B",
                         help=f"of {', '.join(PEERS)} (default: all)")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("PyTorch finds no GPU")
-    options.logits_mib = options.logits_mib or default_logits_mib(options.device)
+    options.logits_mib = options.logits_mib or LOGITS_MIB[options.device]
+    options.classes = options.classes or list(CLASSES[options.device])
     if options.value_types is None:
         options.value_types = ["float", "bfloat16"] + ["double"] * (options.device == "cpu")
     return options
@@ -569,6 +583,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
+    if options.keep_freed_memory:
+        keep_freed_memory()
     start = time.monotonic()
     results = run(options)
     options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

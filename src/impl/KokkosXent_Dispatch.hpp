@@ -242,8 +242,8 @@ Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem
       first_past == 0 && second_past == 0 && problem.classes % RowWalk::run == 0;
   Schedule schedule = make_schedule(
       exec, Shape{pass, problem.rows, problem.classes, logits.row_stride, logits.class_stride,
-                  static_cast<int>(size), RowWalk::rows, RowWalk::run, Problem::resident_threads,
-                  Problem::tile_threads, Problem::held_packs,
+                  static_cast<int>(size), Tile<Problem>::lanes, RowWalk::run,
+                  Problem::resident_threads, Problem::tile_threads, Problem::held_packs,
                   problem.classes * static_cast<std::int64_t>(size + Problem::Targets::class_bytes),
                   packed, packs_are_all});
   schedule.gradient_packed = gradient_packed;

@@ -13,6 +13,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace KokkosXent::Impl {
 
@@ -139,7 +140,9 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row = RowWalk::row(logits, row, begin + head);
 
-  LaneStates<Scalar, Targets::has_background, RowWalk::lanes> states;
+  std::conditional_t<on_host && !Targets::has_background, RowState<Scalar, RowWalk::lanes>,
+                     LaneStates<Scalar, Targets::has_background, RowWalk::lanes>>
+      states;
   const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
                                                                      begin + head);
   const bool packed = logits_row.packed && background.packed();

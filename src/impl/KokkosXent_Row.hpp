@@ -127,19 +127,18 @@ KOKKOS_INLINE_FUNCTION Pack<T, Width> round_pack(const Scalar (&values)[Size], i
 
 /// How the threads of ExecutionSpace walk rows of T that are computed in Scalar. On a device a
 /// chunk is four 16-byte loads, whose runs interleave with those of the other threads, in one
-/// lane. On the host it is one run of eight SIMD vectors.
+/// lane. On the host it is one run of sixteen SIMD vectors.
 template <class ExecutionSpace, class Scalar, class T>
 struct Walk {
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
   static constexpr bool packs   = sizeof(T) <= 16 && 16 % sizeof(T) == 0;
 
   static constexpr int lanes = on_host ? 64 / static_cast<int>(sizeof(Scalar)) : 1;
-  static constexpr int run   = on_host ? 8 * lanes : (packs ? 16 / static_cast<int>(sizeof(T)) : 1);
-  static constexpr int size  = on_host ? run : 4 * run;
+  static constexpr int run  = on_host ? 16 * lanes : (packs ? 16 / static_cast<int>(sizeof(T)) : 1);
+  static constexpr int size = on_host ? run : 4 * run;
 
-  /// Adjacent rows that a thread owns where threads run along rows instead: on a device 4 bytes.
-  static constexpr int rows =
-      on_host ? lanes : (sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1);
+  /// Adjacent rows that a device's thread owns where threads run along rows instead: 4 bytes.
+  static constexpr int rows = sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1;
 
   template <class U>
   using Vector = Pack<U, run>;
@@ -357,6 +356,9 @@ template <bool OnHost, Reuse R, class Scalar, class T, int Size, int Run, bool M
 KOKKOS_INLINE_FUNCTION void visit_chunk(const Row<const T>& row,
                                         const Chunk<Size, Run, Masked>& chunk, const Visit& visit) {
   if constexpr (OnHost) {
+    if constexpr (std::is_same_v<T, Scalar> && !Masked && Run == Size)
+      if (row.packed)
+        return visit(chunk, *reinterpret_cast<const Scalar(*)[Size]>(row.data + chunk.first));
     Scalar values[Size];
     load_chunk<true>(row, chunk, values, -Kokkos::Experimental::infinity_v<Scalar>);
     visit(chunk, values);

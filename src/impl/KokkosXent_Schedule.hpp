@@ -54,6 +54,8 @@ struct Tuning {
   static constexpr int small_team         = 512;   // threads of the teams of small kernels
   static constexpr int denominator_rows   = 8192;  // targets that a team adds up
   // Host
+  static constexpr int host_tile_rows         = 128;    // several SIMD vectors and cache lines
+  static constexpr int host_tile_min_rows     = 32;     // fewer rows: row_per_team
   static constexpr int host_short_row         = 64;     // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split
   static constexpr int host_teams_per_thread  = 8;
@@ -82,7 +84,7 @@ struct Shape {
   std::int64_t row_stride;
   std::int64_t class_stride;
   int value_size;
-  int adjacent_rows;           // Walk::rows
+  int adjacent_rows;           // Tile::lanes
   int run;                     // Walk::run
   int resident_threads;        // of a multiprocessor
   int tile_threads;            // the same where threads run along rows
@@ -155,9 +157,9 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
     return Schedule{mapping, static_cast<int>(std::min(items, most_teams)), 1, 1, 1, shape.classes};
   };
   const std::int64_t tiles = (shape.rows + shape.adjacent_rows - 1) / shape.adjacent_rows;
-  if (shape.rows_are_adjacent() && shape.rows >= shape.adjacent_rows)
+  if (shape.rows_are_adjacent() && shape.rows >= Tuning::host_tile_min_rows)
     return whole_rows(Mapping::columns, tiles);
-  if (shape.classes < Tuning::host_short_row && shape.rows >= shape.adjacent_rows)
+  if (shape.classes < Tuning::host_short_row && shape.rows >= Tuning::host_tile_min_rows)
     return whole_rows(Mapping::rows_per_team, tiles);
   if (shape.rows < threads && shape.classes >= Tuning::host_split_min_classes) {
     const std::int64_t smallest_part = Tuning::host_split_min_classes / 2;

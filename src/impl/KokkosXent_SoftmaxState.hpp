@@ -402,6 +402,39 @@ class LaneStates {
     m_mass.add_chunk(b);
   }
 
+  /// first: exp(others - new_max) of each lane's first one; sum: of all of them.
+  template <int Size>
+  KOKKOS_FUNCTION static void sum_side_by_side(const Scalar (&others)[Size],
+                                               const Scalar (&new_max)[Lanes],
+                                               Scalar (&first)[Lanes], Scalar (&sum)[Lanes]) {
+    Scalar shift[Lanes];
+    for (int l = 0; l < Lanes; ++l) {
+      shift[l] = shift_of(new_max[l]);
+      first[l] = exp_nonpositive(others[l] - shift[l]);
+      sum[l]   = first[l];
+    }
+    unrolled<Size / Lanes - 1>([&](int d) {
+      for (int l = 0; l < Lanes; ++l)
+        sum[l] += exp_nonpositive(others[(d + 1) * Lanes + l] - shift[l]);
+    });
+  }
+  /// The same for few lanes, which have nothing else to do while they wait for a sum: four of each
+  /// are side by side.
+  template <int Size>
+  KOKKOS_FUNCTION static void sum_lane_by_lane(const Scalar (&others)[Size],
+                                               const Scalar (&new_max)[Lanes],
+                                               Scalar (&first)[Lanes], Scalar (&sum)[Lanes]) {
+    for (int l = 0; l < Lanes; ++l) {
+      const ShiftedExp<Scalar> exp(shift_of(new_max[l]));
+      const Scalar first_exp = exp(others[l]);
+      Scalar sums[4]         = {first_exp, 0, 0, 0};
+      unrolled<Size / Lanes - 1>(
+          [&](int d) { sums[(d + 1) % 4] += exp(others[(d + 1) * Lanes + l]); });
+      first[l] = exp.factor() * first_exp;
+      sum[l]   = exp.factor() * ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
+  }
+
   /// others: as split_off_max leaves them; the first Lanes hold the maximum before where it was
   /// beaten, so that its exp is also the scale of what was summed under it.
   template <int Size>
@@ -409,29 +442,8 @@ class LaneStates {
                                            const Scalar (&new_max)[Lanes]) {
     Scalar first[Lanes];
     Scalar sum[Lanes];
-    constexpr int depth = Size / Lanes;
-    if constexpr (Lanes <= 4) {
-      // Few lanes have nothing else to do while they wait for a sum: four of each side by side.
-      for (int l = 0; l < Lanes; ++l) {
-        const ShiftedExp<Scalar> exp(shift_of(new_max[l]));
-        const Scalar first_exp = exp(others[l]);
-        Scalar sums[4]         = {first_exp, 0, 0, 0};
-        unrolled<depth - 1>([&](int d) { sums[(d + 1) % 4] += exp(others[(d + 1) * Lanes + l]); });
-        first[l] = exp.factor() * first_exp;
-        sum[l]   = exp.factor() * ((sums[0] + sums[1]) + (sums[2] + sums[3]));
-      }
-    } else {
-      Scalar shift[Lanes];
-      for (int l = 0; l < Lanes; ++l) {
-        shift[l] = shift_of(new_max[l]);
-        first[l] = exp_nonpositive(others[l] - shift[l]);
-        sum[l]   = first[l];
-      }
-      unrolled<depth - 1>([&](int d) {
-        for (int l = 0; l < Lanes; ++l)
-          sum[l] += exp_nonpositive(others[(d + 1) * Lanes + l] - shift[l]);
-      });
-    }
+    KOKKOS_IF_ON_HOST((sum_side_by_side(others, new_max, first, sum);))
+    KOKKOS_IF_ON_DEVICE((sum_lane_by_lane(others, new_max, first, sum);))
     for (int l = 0; l < Lanes; ++l) {
       const bool beaten = new_max[l] > m_max[l];
       m_rest.scale(l, beaten ? first[l] : Scalar(1));
@@ -444,6 +456,99 @@ class LaneStates {
   LaneSums<Scalar, Lanes> m_rest;
   LaneSums<Scalar, Lanes> m_mass;  // unused, and optimised away, without a background
   LaneSums<Scalar, Lanes> m_gap;
+};
+
+/// All values merged by op, by halves, so that compilers vectorise it.
+template <class Value, int Size, class Op>
+KOKKOS_INLINE_FUNCTION Value reduce_halves(const Value (&values)[Size], const Op& op) {
+  if constexpr (Size == 1) {
+    return values[0];
+  } else {
+    Value merged[Size / 2];
+    for (int i = 0; i < Size / 2; ++i) merged[i] = op(values[i], values[i + Size / 2]);
+    return reduce_halves(merged, op);
+  }
+}
+
+/// The state of a part of a row that a host thread takes in by chunks, with SIMD lanes along
+/// classes. All exponentials are measured from one maximum, which few chunks of a row exceed: the
+/// others cost one pass, without a search for theirs.
+template <class Scalar, int Lanes>
+class RowState {
+ public:
+  /// Takes in a chunk of logits z; -inf where there is none.
+  template <int Size>
+  KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size]) {
+    if (m_max > -infinity_v<Scalar>) {
+      const auto sums = exponentials<false>(z);
+      if (!sums.any_above) {
+        m_rest.add(0, sums.rest);
+        return;
+      }
+    }
+    const bool raised = raise_max(z);
+    const auto sums   = exponentials<true>(z);
+    m_rest.add(0, sums.any_above ? nan_v<Scalar> : sums.rest);
+    // One of the tops is the maximum itself, which the rest leaves out.
+    if (raised) m_rest.add(0, sums.tops - 1);
+  }
+
+  KOKKOS_FUNCTION SoftmaxState<Scalar, false> merged() const {
+    SoftmaxState<Scalar, false> state;
+    state.max  = m_max;
+    state.rest = m_rest[0];
+    return state;
+  }
+
+ private:
+  using Bits = typename ExpConstants<Scalar>::Bits;
+
+  struct Exponentials {
+    Scalar rest;
+    Scalar tops;     // logits that equal the maximum
+    bool any_above;  // a logit exceeds the maximum or is NaN: then rest and tops mean nothing
+  };
+
+  /// The exponentials of z; those of tops are only counted if CountTops.
+  template <bool CountTops, int Size>
+  KOKKOS_FUNCTION Exponentials exponentials(const Scalar (&z)[Size]) const {
+    const Scalar shift = shift_of(m_max);
+    Scalar sum[Lanes]  = {};
+    Scalar tops[Lanes] = {};
+    Bits most[Lanes]   = {};  // of the gaps' bits: above those of inf are negative ones and NaN
+    for (int d = 0; d < Size / Lanes; ++d)
+      for (int l = 0; l < Lanes; ++l) {
+        const Scalar gap         = shift - z[d * Lanes + l];
+        const Scalar exponential = scaled_exp_of_gap(gap);
+        most[l]                  = larger_of(Kokkos::bit_cast<Bits>(gap), most[l]);
+        sum[l] += CountTops ? keep_if(gap != 0, exponential) : exponential;
+        if constexpr (CountTops) tops[l] += keep_if(gap == 0, Scalar(1));
+      }
+    const auto add    = [](Scalar a, Scalar b) { return a + b; };
+    const auto larger = [](Bits a, Bits b) { return larger_of(a, b); };
+    return {reduce_halves(sum, add) * ExpConstants<Scalar>::descale, reduce_halves(tops, add),
+            reduce_halves(most, larger) > Kokkos::bit_cast<Bits>(infinity_v<Scalar>)};
+  }
+
+  /// Makes the maximum that of z and what came before, which is then measured from it. True if it
+  /// has changed.
+  template <int Size>
+  KOKKOS_FUNCTION bool raise_max(const Scalar (&z)[Size]) {
+    Scalar lane_max[Lanes];
+    for (int l = 0; l < Lanes; ++l) lane_max[l] = m_max;
+    for (int d = 0; d < Size / Lanes; ++d)
+      for (int l = 0; l < Lanes; ++l) lane_max[l] = larger_of(z[d * Lanes + l], lane_max[l]);
+    const Scalar max = reduce_halves(lane_max, [](Scalar a, Scalar b) { return larger_of(a, b); });
+    if (!(max > m_max)) return false;
+    const Scalar scale = exp_below(m_max, max);
+    m_rest.scale(0, scale);
+    m_rest.add(0, scale);  // the maximum before joins the rest
+    m_max = max;
+    return true;
+  }
+
+  Scalar m_max = -infinity_v<Scalar>;
+  LaneSums<Scalar, 1> m_rest;
 };
 
 }  // namespace KokkosXent::Impl

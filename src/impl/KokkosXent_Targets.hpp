@@ -266,9 +266,7 @@ class RowGradient {
         m_scaled_total(scale * m_total * m_inverse_sum) {}
 
   KOKKOS_FUNCTION Scalar log_probability(Scalar z) const { return (z - m_max) - m_log_sum; }
-  KOKKOS_FUNCTION Scalar probability(Scalar z) const {
-    return exp_nonpositive(z - m_max) * m_inverse_sum;
-  }
+  KOKKOS_FUNCTION Scalar probability(Scalar z) const { return exp_below(z, m_max) * m_inverse_sum; }
 
   /// values[e] = the gradient of a class without mass whose logit is z[e]
   template <int Size>

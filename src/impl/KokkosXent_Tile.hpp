@@ -30,10 +30,11 @@ struct Tile {
   using State          = typename Problem::State;
 
   static constexpr bool on_host = Problem::on_host;
-  static constexpr int lanes    = Problem::RowWalk::rows;            // rows a thread owns
-  static constexpr int threads  = on_host ? 1 : Tuning::tile_width;  // threads side by side
-  static constexpr int rows     = lanes * threads;                   // rows a tile
-  static constexpr int depth    = on_host ? 8 : 16;                  // classes taken in at once
+  // rows a thread owns
+  static constexpr int lanes   = on_host ? Tuning::host_tile_rows : Problem::RowWalk::rows;
+  static constexpr int threads = on_host ? 1 : Tuning::tile_width;  // threads side by side
+  static constexpr int rows    = lanes * threads;                   // rows a tile
+  static constexpr int depth   = on_host ? 8 : 16;                  // classes taken in at once
 
   KOKKOS_FUNCTION static std::int64_t count(std::int64_t all_rows) {
     return (all_rows + rows - 1) / rows;
@@ -171,10 +172,18 @@ KOKKOS_INLINE_FUNCTION void store_block(const Matrix<T>& matrix, std::int64_t fi
       return;
     }
   }
-  unrolled<Size / lanes>([&](int d) {
-    for (int l = 0; l < (row_count < lanes ? row_count : lanes); ++l)
-      matrix(first_row + l, cls + d) = round_value<T>(values[d * lanes + l]);
-  });
+  const int count = row_count < lanes ? row_count : lanes;
+  if (lanes > 1 && matrix.row_stride != 1) {
+    for (int l = 0; l < count; ++l)
+      unrolled<Size / lanes>(
+          [&](int d) { matrix(first_row + l, cls + d) = round_value<T>(values[d * lanes + l]); });
+  } else {
+    unrolled<Size / lanes>([&](int d) {
+      T* const block = &matrix(first_row, cls + d);
+      for (int l = 0; l < count; ++l)
+        block[l * matrix.row_stride] = round_value<T>(values[d * lanes + l]);
+    });
+  }
 }
 
 template <class Problem, class Scalar, int Size>
@@ -237,11 +246,38 @@ class TileTeam {
   void* m_scratch = nullptr;
 };
 
-/// Whether a device's tile absorbs its logits as words of two rows.
-template <class Problem>
-inline constexpr bool absorbs_words =
-    !Problem::on_host && !Problem::Targets::has_background &&
-    widens_in_pairs<typename Problem::LogitType> && std::is_same_v<typename Problem::Scalar, float>;
+/// Takes in Depth classes from cls on of a thread's rows. packs: as rows_are_packs() has it, and
+/// all the rows exist.
+template <int Depth, class Problem, class States>
+KOKKOS_INLINE_FUNCTION void absorb_block(const Problem& problem, const TileThread<Problem>& thread,
+                                         std::int64_t cls, bool packs, States& states) {
+  using Scalar         = typename Problem::Scalar;
+  using Targets        = typename Problem::Targets;
+  using LogitType      = typename Problem::LogitType;
+  constexpr int lanes  = Tile<Problem>::lanes;
+  constexpr bool words = !Problem::on_host && !Targets::has_background &&
+                         widens_in_pairs<LogitType> && std::is_same_v<Scalar, float>;
+  if constexpr (words) {
+    if (packs) {
+      Pack<LogitType, lanes> loaded[Depth];
+      load_packs(&problem.logits(thread.first_row, cls), problem.logits.class_stride, loaded);
+      std::uint32_t pairs[Depth];
+      unrolled<Depth>([&](int d) { pairs[d] = Kokkos::bit_cast<std::uint32_t>(loaded[d]); });
+      states.template absorb_words<LogitType>(pairs);
+      return;
+    }
+  }
+  Scalar z[Depth * lanes];
+  load_block<Problem>(problem.logits, thread.first_row, thread.row_count, cls, z,
+                      -infinity_v<Scalar>);
+  if constexpr (Targets::has_background) {
+    Scalar b[Depth * lanes];
+    load_background_block(problem, thread, cls, b);
+    states.absorb(z, b);
+  } else {
+    states.absorb(z);
+  }
+}
 
 template <class Problem, class Member>
 KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
@@ -252,32 +288,11 @@ KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
   using Targets       = typename Problem::Targets;
   constexpr int lanes = Tile<Problem>::lanes;
   LaneStates<Scalar, Targets::has_background, lanes> states;
-  [[maybe_unused]] const bool packs =
-      thread.row_count == lanes && rows_are_packs<lanes>(problem.logits);
+  const bool packs =
+      !Problem::on_host && thread.row_count == lanes && rows_are_packs<lanes>(problem.logits);
   if (targets.any_counts)
     thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
-      if constexpr (absorbs_words<Problem>) {
-        if (packs) {
-          using LogitType = typename Problem::LogitType;
-          Pack<LogitType, lanes> loaded[decltype(depth)::value];
-          load_packs(&problem.logits(thread.first_row, cls), problem.logits.class_stride, loaded);
-          std::uint32_t words[decltype(depth)::value];
-          unrolled<decltype(depth)::value>(
-              [&](int d) { words[d] = Kokkos::bit_cast<std::uint32_t>(loaded[d]); });
-          states.template absorb_words<LogitType>(words);
-          return;
-        }
-      }
-      Scalar z[decltype(depth)::value * lanes];
-      load_block<Problem>(problem.logits, thread.first_row, thread.row_count, cls, z,
-                          -infinity_v<Scalar>);
-      if constexpr (Targets::has_background) {
-        Scalar b[decltype(depth)::value * lanes];
-        load_background_block(problem, thread, cls, b);
-        states.absorb(z, b);
-      } else {
-        states.absorb(z);
-      }
+      absorb_block<decltype(depth)::value>(problem, thread, cls, packs, states);
     });
   TileStates<Problem> all;
   for (int l = 0; l < lanes; ++l)

@@ -25,6 +25,12 @@ KOKKOS_INLINE_FUNCTION float round_to_odd(double value) {
   return Kokkos::bit_cast<float>(rounded_toward_zero ? bits + 1u : bits - 1u);
 }
 
+/// bits where keep is true, else 0: a mask, since host compilers make branches of a ?: with
+/// arithmetic in its arms, and do not vectorise those.
+KOKKOS_INLINE_FUNCTION std::uint32_t bits_if(bool keep, std::uint32_t bits) {
+  return bits & (0u - static_cast<std::uint32_t>(keep));
+}
+
 KOKKOS_INLINE_FUNCTION float float_from_float16_bits(std::uint16_t half) {
   constexpr std::uint32_t exponent_mask   = 0x7c00u << 13;
   constexpr std::uint32_t rebias          = (127u - 15u) << 23;
@@ -33,11 +39,13 @@ KOKKOS_INLINE_FUNCTION float float_from_float16_bits(std::uint16_t half) {
   const std::uint32_t magnitude = (half & 0x7fffu) << 13;
   const std::uint32_t sign      = (half & 0x8000u) << 16;
   const std::uint32_t exponent  = magnitude & exponent_mask;
-  const std::uint32_t normal    = magnitude + rebias + (exponent == exponent_mask ? rebias : 0u);
-  const auto subnormal =
-      Kokkos::bit_cast<std::uint32_t>(Kokkos::bit_cast<float>(magnitude + smallest_normal) -
-                                      Kokkos::bit_cast<float>(smallest_normal));
-  return Kokkos::bit_cast<float>((exponent == 0u ? subnormal : normal) | sign);
+  const bool subnormal          = exponent == 0u;
+  // Above 2^-14 as what is to be added to it; that is taken away again.
+  const std::uint32_t anchored = magnitude + rebias + bits_if(exponent == exponent_mask, rebias) +
+                                 bits_if(subnormal, smallest_normal - rebias);
+  const float value = Kokkos::bit_cast<float>(anchored) -
+                      Kokkos::bit_cast<float>(bits_if(subnormal, smallest_normal));
+  return Kokkos::bit_cast<float>(Kokkos::bit_cast<std::uint32_t>(value) | sign);
 }
 
 KOKKOS_INLINE_FUNCTION std::uint16_t float16_bits_from_float(float value) {
@@ -51,14 +59,17 @@ KOKKOS_INLINE_FUNCTION std::uint16_t float16_bits_from_float(float value) {
   const std::uint32_t sign      = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   const std::uint32_t special =
-      magnitude > infinity ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : 0x7c00u;
+      0x7c00u | bits_if(magnitude > infinity, 0x200u | ((magnitude >> 13) & 0x3ffu));
   const std::uint32_t subnormal =
       Kokkos::bit_cast<std::uint32_t>(Kokkos::bit_cast<float>(magnitude) +
                                       Kokkos::bit_cast<float>(subnormal_anchor)) -
       subnormal_anchor;
   const std::uint32_t normal = (magnitude - rebias + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  const std::uint32_t finite = magnitude < smallest_normal ? subnormal : normal;
-  return static_cast<std::uint16_t>((magnitude >= overflow ? special : finite) | sign);
+  const bool is_subnormal    = magnitude < smallest_normal;
+  const bool is_special      = magnitude >= overflow;
+  return static_cast<std::uint16_t>(bits_if(is_subnormal, subnormal) |
+                                    bits_if(is_special, special) |
+                                    bits_if(!is_subnormal && !is_special, normal) | sign);
 }
 
 KOKKOS_INLINE_FUNCTION float float_from_bfloat16_bits(std::uint16_t bits) {
@@ -70,7 +81,7 @@ KOKKOS_INLINE_FUNCTION std::uint16_t bfloat16_bits_from_float(float value) {
   const std::uint32_t rounded   = bits + 0x7fffu + ((bits >> 16) & 1u);
   const std::uint32_t quiet_nan = bits | 0x00400000u;
   const bool is_nan             = (bits & 0x7fffffffu) > 0x7f800000u;
-  return static_cast<std::uint16_t>((is_nan ? quiet_nan : rounded) >> 16);
+  return static_cast<std::uint16_t>((bits_if(is_nan, quiet_nan) | bits_if(!is_nan, rounded)) >> 16);
 }
 
 }  // namespace Impl
