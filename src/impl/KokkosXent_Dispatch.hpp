@@ -197,7 +197,6 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
                           const GradientTask<Problem, GradientType>& task, double* denominator,
                           const Workspace<typename Problem::Scalar>& workspace) {
   using Scalar           = typename Problem::Scalar;
-  constexpr int max_team = Problem::resident_threads;
   const char* function   = "forward_backward";
   if (schedule.mapping == Mapping::teams_per_row) {
     results.reduction.results.denominator = denominator;
