@@ -213,7 +213,7 @@ class ShiftedExp<float> {
  public:
   KOKKOS_FUNCTION explicit ShiftedExp(float shift)
       : m_shift(shift),
-        m_slope(Kokkos::abs(shift) < 1073741824.0f ? 1.44269504088896341f : 1.0f),
+        m_slope(Kokkos::abs(shift) <= 1073741824.0f ? 1.44269504088896341f : 1.0f),
         m_offset(-shift * m_slope) {}
 
   KOKKOS_FUNCTION float operator()(float z) const {
