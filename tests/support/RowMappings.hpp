@@ -1,5 +1,8 @@
 // SPDX-FileCopyrightText: The KokkosXent authors
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef KOKKOSXENT_TEST_ROWMAPPINGS_HPP
+#define KOKKOSXENT_TEST_ROWMAPPINGS_HPP
+
 #include <gtest/gtest.h>
 
 #include <KokkosXent.hpp>
@@ -12,22 +15,18 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/RandomProblem.hpp"
-#include "support/RepeatedRows.hpp"
-#include "support/Space.hpp"
+#include "RandomProblem.hpp"
+#include "RepeatedRows.hpp"
+#include "Space.hpp"
 
 // Every way in which a device maps rows to threads, with rows enough to be chosen: lanes of a warp,
 // a warp, teams that hold a row in registers or visit it in two and more chunks, and teams that
 // share a row. Neighbouring shapes take turns with reductions and kinds of rows. A host maps rows
-// in other ways, so fewer of them do there.
+// in other ways, so fewer of them do there. Each value type is compiled in a file of its own.
 namespace KokkosXentTest {
-namespace {
-
-using KokkosXent::bfloat16;
-using KokkosXent::float16;
 
 /// Odd, so that groups which take every n-th row see all of them.
-constexpr std::int64_t most_base_rows = 7;
+inline constexpr std::int64_t most_base_rows = 7;
 
 struct Positions {
   Position logits, gradient;
@@ -35,7 +34,7 @@ struct Positions {
 
 /// Aligned rows; rows each aligned in another way; the same from an odd element on; and packs of
 /// the logits that are not packs of the gradient, in the first row or from the second on.
-constexpr Positions positions[] = {
+inline constexpr Positions positions[] = {
     {{0, 0}, {0, 0}}, {{0, 3}, {0, 3}}, {{1, 1}, {1, 1}}, {{1, 0}, {0, 0}}, {{0, 1}, {0, 0}}};
 
 /// What random_problem() needs to know of the types.
@@ -52,7 +51,7 @@ Configuration rounding_configuration() {
 
 /// Targets where a row's packs and its classes outside of them meet, an ignored one, and, where
 /// asked for, one that is invalid.
-void place_targets(Problem& problem, bool invalid) {
+inline void place_targets(Problem& problem, bool invalid) {
   const std::int64_t last    = problem.classes - 1;
   const std::int64_t cases[] = {0,
                                 last,
@@ -145,9 +144,6 @@ struct ScalarAndLogit {
   using Logit  = LogitType;
 };
 
-using ValueTypes = ::testing::Types<ScalarAndLogit<float, float>, ScalarAndLogit<float, bfloat16>,
-                                    ScalarAndLogit<float, float16>, ScalarAndLogit<double, double>>;
-
 struct TypeNames {
   template <class Types>
   static std::string GetName(int) {
@@ -155,18 +151,19 @@ struct TypeNames {
   }
 };
 
-TYPED_TEST_SUITE(RowMappings, ValueTypes, TypeNames);
+TYPED_TEST_SUITE_P(RowMappings);
 
-constexpr std::int64_t short_rows[] = {1,   2,   7,   8,    9,    31,   32,   33,   64,   127, 128,
-                                       129, 255, 257, 1000, 1024, 2047, 2048, 4096, 4099, 8192};
+inline constexpr std::int64_t short_rows[] = {1,    2,    7,    8,    9,    31,   32,
+                                              33,   64,   127,  128,  129,  255,  257,
+                                              1000, 1024, 2047, 2048, 4096, 4099, 8192};
 
 /// Fewer rows than a device takes at a time.
-TYPED_TEST(RowMappings, ShortRows) {
+TYPED_TEST_P(RowMappings, ShortRows) {
   for (const std::int64_t classes : short_rows) this->expect_right(300, classes);
 }
 
 /// Each group of lanes takes several rows.
-TYPED_TEST(RowMappings, ManyShortRows) {
+TYPED_TEST_P(RowMappings, ManyShortRows) {
   for (const std::int64_t classes : {1, 2, 7, 8, 9, 31, 33, 64, 129})
     this->expect_right(200003, classes);
   for (const std::int64_t classes : {257, 1000, 1024, 2047, 4096, 4099})
@@ -175,23 +172,23 @@ TYPED_TEST(RowMappings, ManyShortRows) {
 
 /// More than a device's multiprocessors of rows that are longer than one warp's: a team a row,
 /// whose registers hold it, or a part of it.
-TYPED_TEST(RowMappings, LongRows) {
+TYPED_TEST_P(RowMappings, LongRows) {
   for (const std::int64_t classes : {16384, 20011, 33333, 40000, 65536, 70001, 131080})
     this->expect_right(160, classes);
 }
 
 /// Each team takes several long rows.
-TYPED_TEST(RowMappings, ManyLongRows) {
+TYPED_TEST_P(RowMappings, ManyLongRows) {
   for (const std::int64_t classes : {8200, 16384, 20011, 40000}) this->expect_right(1009, classes);
 }
 
 /// Fewer than a device's multiprocessors.
-TYPED_TEST(RowMappings, FewLongRows) {
+TYPED_TEST_P(RowMappings, FewLongRows) {
   for (const std::int64_t rows : {1, 3, 64, 131})
     for (const std::int64_t classes : {8192, 50257, 100003}) this->expect_right(rows, classes);
 }
 
-TYPED_TEST(RowMappings, LabelSmoothingAndClassWeights) {
+TYPED_TEST_P(RowMappings, LabelSmoothingAndClassWeights) {
   for (const std::int64_t classes : {1, 7, 64, 129, 1000, 4099, 8192})
     this->expect_right(300, classes, true);
   for (const std::int64_t classes : {20011, 65536, 131080}) this->expect_right(160, classes, true);
@@ -199,7 +196,7 @@ TYPED_TEST(RowMappings, LabelSmoothingAndClassWeights) {
 }
 
 /// Logits so large that their distances are huge, or nothing.
-TYPED_TEST(RowMappings, HugeLogits) {
+TYPED_TEST_P(RowMappings, HugeLogits) {
   for (const double magnitude : {1e4, 1e8, 4e9, 1e10, 1.5e10, 1e20, 1e30, 8e37, 1.5e38}) {
     if (magnitude > precision_of<typename TypeParam::Logit>().largest) continue;
     SCOPED_TRACE(::testing::Message() << "logits of up to " << magnitude);
@@ -209,16 +206,16 @@ TYPED_TEST(RowMappings, HugeLogits) {
   }
 }
 
+REGISTER_TYPED_TEST_SUITE_P(RowMappings, ShortRows, ManyShortRows, LongRows, ManyLongRows,
+                            FewLongRows, LabelSmoothingAndClassWeights, HugeLogits);
+
 /// Probabilities are a second operand of the logits' size; mappings do not depend on their type.
 template <class Types>
 class RowMappingsOfProbabilities : public RowMappings<Types> {};
 
-using ProbabilityTypes =
-    ::testing::Types<ScalarAndLogit<float, float>, ScalarAndLogit<float, bfloat16>>;
+TYPED_TEST_SUITE_P(RowMappingsOfProbabilities);
 
-TYPED_TEST_SUITE(RowMappingsOfProbabilities, ProbabilityTypes, TypeNames);
-
-TYPED_TEST(RowMappingsOfProbabilities, AllLengths) {
+TYPED_TEST_P(RowMappingsOfProbabilities, AllLengths) {
   using Target = typename TypeParam::Logit;
   for (const std::int64_t classes : {1, 7, 64, 129, 1000, 4099, 8192})
     this->template expect_right<Target>(300, classes, classes % 2 == 0);
@@ -227,5 +224,8 @@ TYPED_TEST(RowMappingsOfProbabilities, AllLengths) {
   for (const std::int64_t rows : {1, 64}) this->template expect_right<Target>(rows, 50257);
 }
 
-}  // namespace
+REGISTER_TYPED_TEST_SUITE_P(RowMappingsOfProbabilities, AllLengths);
+
 }  // namespace KokkosXentTest
+
+#endif
