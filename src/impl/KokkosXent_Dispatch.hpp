@@ -196,8 +196,8 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
                           const Problem& problem, ForwardResults<typename Problem::Scalar> results,
                           const GradientTask<Problem, GradientType>& task, double* denominator,
                           const Workspace<typename Problem::Scalar>& workspace) {
-  using Scalar           = typename Problem::Scalar;
-  const char* function   = "forward_backward";
+  using Scalar         = typename Problem::Scalar;
+  const char* function = "forward_backward";
   if (schedule.mapping == Mapping::teams_per_row) {
     results.reduction.results.denominator = denominator;
     run_forward(exec, function, schedule, problem, results, workspace);

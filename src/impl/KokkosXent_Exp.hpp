@@ -170,7 +170,7 @@ KOKKOS_FORCEINLINE_FUNCTION float exp_nonpositive(float x) {
 KOKKOS_FORCEINLINE_FUNCTION double device_exp(double x) {
   constexpr double underflow = -708.0;
   const auto split           = split_exponential<0>(x);
-  return x < underflow ? 0.0 : split.mantissa_times_power();
+  return keep_if(!(x < underflow), split.mantissa_times_power());
 }
 
 KOKKOS_FORCEINLINE_FUNCTION double exp_nonpositive(double x) {
