@@ -317,5 +317,28 @@ TEST(Intrinsics, LargerAndSmallerOfPairs) {
       pairs_of({0x3c00, 0xc000, 0x2000, 0x8000, 0x7bff, 0xfbff, 0x0001, 0xfc00, 0x7c00, 0x7e00}));
 }
 
+// On the host, runs of 16-bit floats against one at a time.
+TEST(Intrinsics, RunsOfFloat16) {
+  constexpr int run = 64;
+  for (std::uint32_t first = 0; first < pattern_count; first += run) {
+    float16 halves[run];
+    float values[run];
+    for (int k = 0; k < run; ++k)
+      halves[k] = float16::from_bits(static_cast<std::uint16_t>(first + static_cast<unsigned>(k)));
+    KokkosXent::Impl::widen_run<run>(halves, values);
+    for (int k = 0; k < run; ++k)
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(values[k]),
+                std::bit_cast<std::uint32_t>(static_cast<float>(halves[k])));
+
+    // The neighbourhoods of what float16 stores, and of the midpoints between two of them.
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x1fffu}) {
+      for (int k = 0; k < run; ++k)
+        values[k] = std::bit_cast<float>((first + static_cast<unsigned>(k)) << 16 | low);
+      KokkosXent::Impl::round_run<run>(values, halves);
+      for (int k = 0; k < run; ++k) EXPECT_EQ(halves[k].bits, float16(values[k]).bits);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace KokkosXentTest

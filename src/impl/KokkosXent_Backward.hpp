@@ -185,13 +185,17 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
                                                                 end, head, all_packed);
   const Scalar z_spike = holds_spike ? problem.logit(row, target.cls) : Scalar(0);
   RowWalk::classes(group.thread(), group.threads(), begin, end, head, all_packed, [&](auto chunk) {
-    visit_chunk<on_host, Reuse::none, Scalar>(
-        logits_row, chunk, [&](const auto& part, const auto& z) {
-          Scalar values[std::remove_reference_t<decltype(part)>::size];
-          const auto constants = gradient;  // which the stores cannot change, as compilers see it
-          class_gradients(constants, background, part, z, values);
-          store_chunk<on_host>(gradient_row, part, values);
-        });
+    if constexpr (on_host && !Targets::has_background) {
+      map_chunk<Scalar>(logits_row, gradient_row, chunk, gradient.plain());
+    } else {
+      visit_chunk<on_host, Reuse::none, Scalar>(
+          logits_row, chunk, [&](const auto& part, const auto& z) {
+            Scalar values[std::remove_reference_t<decltype(part)>::size];
+            const auto constants = gradient;  // which the stores cannot change, as compilers see it
+            class_gradients(constants, background, part, z, values);
+            store_chunk<on_host>(gradient_row, part, values);
+          });
+    }
   });
   if (holds_spike) store_spike(problem, gradient, row, target.cls, z_spike, task.gradient);
 }

@@ -6,6 +6,7 @@
 #include <impl/KokkosXent_Backward.hpp>
 #include <impl/KokkosXent_Forward.hpp>
 #include <impl/KokkosXent_ForwardBackward.hpp>
+#include <impl/KokkosXent_HostTile.hpp>
 #include <impl/KokkosXent_PackedRows.hpp>
 #include <impl/KokkosXent_Parts.hpp>
 #include <impl/KokkosXent_Schedule.hpp>
@@ -16,6 +17,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace KokkosXent::Impl {
 
@@ -57,6 +59,11 @@ void launch(const ExecutionSpace& exec, const std::string& label, const Schedule
   Kokkos::parallel_for(
       label, make_policy<MaxTeam>(exec, schedule, functor, scratch_bytes_per_thread), functor);
 }
+
+/// Host tiles know no background.
+template <class Problem, class HostTiles, class Tiles>
+using TilesOf =
+    std::conditional_t<Problem::on_host && !Problem::Targets::has_background, HostTiles, Tiles>;
 
 /// The schedule's kernel over whole rows: RowKernel<Mapping>, built from (args..., vector length),
 /// or TileKernel, built from args.
@@ -166,7 +173,8 @@ void run_forward(const typename Problem::ExecutionSpace& exec, const char* funct
                               workspace.swept_parts});
   else if (!launch_packed_rows<Pass::forward>(exec, function, schedule, problem, results,
                                               GradientTask<Problem, LogitType>{}, {}))
-    launch_whole_rows<Problem, ForwardRowsOf<Problem>::template Kernel, ForwardTiles<Problem>>(
+    launch_whole_rows<Problem, ForwardRowsOf<Problem>::template Kernel,
+                      TilesOf<Problem, ForwardHostTiles<Problem>, ForwardTiles<Problem>>>(
         exec, function, schedule, problem, results);
 }
 
@@ -185,8 +193,9 @@ void run_backward(const typename Problem::ExecutionSpace& exec, const char* func
                                                ForwardResults<typename Problem::Scalar>{}, task,
                                                saved))
     launch_whole_rows<Problem, BackwardRowsOf<Problem, GradientType>::template Kernel,
-                      BackwardTiles<Problem, GradientType>>(exec, function, schedule, problem, task,
-                                                            saved);
+                      TilesOf<Problem, BackwardHostTiles<Problem, GradientType>,
+                              BackwardTiles<Problem, GradientType>>>(exec, function, schedule,
+                                                                     problem, task, saved);
 }
 
 /// denominator: where a mean's D, which the gradient needs, is to be put; null for other
@@ -209,8 +218,9 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
   if (!launch_packed_rows<Pass::forward_backward>(exec, function, schedule, problem, results, task,
                                                   SavedRows<Scalar>{}))
     launch_whole_rows<Problem, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
-                      ForwardBackwardTiles<Problem, GradientType>>(exec, function, schedule,
-                                                                   problem, results, task);
+                      TilesOf<Problem, ForwardBackwardHostTiles<Problem, GradientType>,
+                              ForwardBackwardTiles<Problem, GradientType>>>(
+        exec, function, schedule, problem, results, task);
 }
 
 /// What the schedule is to know of a pass over the problem's rows. gradient: null for the forward

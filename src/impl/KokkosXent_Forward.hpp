@@ -140,7 +140,7 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row = RowWalk::row(logits, row, begin + head);
 
-  std::conditional_t<on_host && !Targets::has_background, RowState<Scalar, RowWalk::lanes>,
+  std::conditional_t<on_host && !Targets::has_background, RowState<Scalar>,
                      LaneStates<Scalar, Targets::has_background, RowWalk::lanes>>
       states;
   const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,

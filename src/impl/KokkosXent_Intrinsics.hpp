@@ -17,6 +17,12 @@
 #else
 #define KOKKOSXENT_IMPL_PTX 0
 #endif
+#if defined(__F16C__) && !defined(__CUDACC__)
+#define KOKKOSXENT_IMPL_F16C 1
+#include <immintrin.h>
+#else
+#define KOKKOSXENT_IMPL_F16C 0
+#endif
 
 namespace KokkosXent::Impl {
 
@@ -43,6 +49,16 @@ KOKKOS_INLINE_FUNCTION Scalar smaller_of(Scalar a, Scalar b) {
   }
 #endif
   return a > b ? b : a;
+}
+
+/// Asks for the host's cache line at address, which need not exist.
+template <class T>
+KOKKOS_INLINE_FUNCTION void prefetch(const T* address) {
+#if defined(__GNUC__)
+  __builtin_prefetch(address);
+#else
+  (void)address;
+#endif
 }
 
 /// 2^x; results below the smallest normal float may be 0.
@@ -107,6 +123,34 @@ KOKKOS_INLINE_FUNCTION std::uint32_t round_pair(float first, float second) {
     return float16_bits_from_float(first) |
            (static_cast<std::uint32_t>(float16_bits_from_float(second)) << 16);
 #endif
+}
+
+/// values[k] = what from[k] stores
+template <int Count, class T, class Scalar>
+KOKKOS_FORCEINLINE_FUNCTION void widen_run(const T* from, Scalar* values) {
+#if KOKKOSXENT_IMPL_F16C
+  if constexpr (std::is_same_v<T, float16> && std::is_same_v<Scalar, float> && Count % 8 == 0) {
+    for (int k = 0; k < Count; k += 8)
+      _mm256_storeu_ps(
+          values + k, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
+    return;
+  }
+#endif
+  for (int k = 0; k < Count; ++k) values[k] = load_value<Scalar>(from[k]);
+}
+
+/// to[k] = values[k], rounded
+template <int Count, class T, class Scalar>
+KOKKOS_FORCEINLINE_FUNCTION void round_run(const Scalar* values, T* to) {
+#if KOKKOSXENT_IMPL_F16C
+  if constexpr (std::is_same_v<T, float16> && std::is_same_v<Scalar, float> && Count % 8 == 0) {
+    for (int k = 0; k < Count; k += 8)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + k),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(values + k), _MM_FROUND_TO_NEAREST_INT));
+    return;
+  }
+#endif
+  for (int k = 0; k < Count; ++k) to[k] = round_value<T>(values[k]);
 }
 
 /// Of each half of a word, a's where first(a, b) and else b's.
@@ -243,5 +287,6 @@ KOKKOS_INLINE_FUNCTION void store_pack(void* address, const Pack& pack) {
 }  // namespace KokkosXent::Impl
 
 #undef KOKKOSXENT_IMPL_PTX
+#undef KOKKOSXENT_IMPL_F16C
 
 #endif

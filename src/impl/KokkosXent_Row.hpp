@@ -58,6 +58,8 @@ struct Chunk {
     return true;
   }
   KOKKOS_FUNCTION bool is_whole() const { return run_is_whole(runs - 1); }
+  /// Behind its last class, of a chunk of one run.
+  KOKKOS_FUNCTION std::int64_t class_end() const { return is_whole() ? first + Size : end; }
   KOKKOS_FUNCTION bool exists(int e) const {
     if constexpr (Masked) return class_of(e) < end;
     return true;
@@ -136,6 +138,7 @@ struct Walk {
   static constexpr int lanes = on_host ? 64 / static_cast<int>(sizeof(Scalar)) : 1;
   static constexpr int run  = on_host ? 16 * lanes : (packs ? 16 / static_cast<int>(sizeof(T)) : 1);
   static constexpr int size = on_host ? run : 4 * run;
+  static constexpr int tail = 4 * lanes;  // classes of the host's smaller chunks
 
   /// Adjacent rows that a device's thread owns where threads run along rows instead: 4 bytes.
   static constexpr int rows = sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1;
@@ -175,7 +178,7 @@ struct Walk {
     if constexpr (on_host) {
       std::int64_t cls = begin;
       for (; cls + size <= end; cls += size) visit(Chunk<size, size, false>{cls, size, end});
-      for (; cls < end; cls += lanes) visit(Chunk<lanes, lanes, true>{cls, lanes, end});
+      for (; cls < end; cls += tail) visit(Chunk<tail, tail, true>{cls, tail, end});
     } else if (packed) {
       const std::int64_t body     = begin + head;
       const std::int64_t body_end = body + (end - body) / run * run;
@@ -237,7 +240,7 @@ KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
       });
     } else if constexpr (OnHost) {
       if (row.packed)
-        unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k]); });
+        widen_run<Run>(run, values + first);
       else
         unrolled<Run>([&](int k) { values[first + k] = load_value<Scalar>(run[k * row.stride]); });
     } else {
@@ -293,13 +296,27 @@ KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run
         });
     } else if constexpr (OnHost) {
       if (row.packed)
-        unrolled<Run>([&](int k) { run[k] = round_value<T>(values[first + k]); });
+        round_run<Run>(values + first, run);
       else
         unrolled<Run>([&](int k) { run[k * row.stride] = round_value<T>(values[first + k]); });
     } else {
       store_pack<Reuse::none>(run, round_pack<T, Run>(values, first));
     }
   });
+}
+
+/// out = value(logit) for the classes of a chunk, on the host; out may be the row of logits. What
+/// is stored in another type is converted in loops of its own, which are faster so.
+template <class Scalar, class T, class U, int Size, int Run, bool Masked, class Value>
+KOKKOS_INLINE_FUNCTION void map_chunk(const Row<const T>& logits, const Row<U>& out,
+                                      const Chunk<Size, Run, Masked>& chunk, const Value& value) {
+  if constexpr (std::is_same_v<T, Scalar> && std::is_same_v<U, Scalar> && !Masked)
+    if (logits.packed && out.packed)
+      return map_array<Size>(logits.data + chunk.first, out.data + chunk.first, value);
+  Scalar values[Size];
+  load_chunk<true>(logits, chunk, values, -Kokkos::Experimental::infinity_v<Scalar>);
+  for (Scalar& each : values) each = value(each);
+  store_chunk<true>(out, chunk, values);
 }
 
 /// Whether T stores -inf, so that packs of classes that do not exist can hold it.

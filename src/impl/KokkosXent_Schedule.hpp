@@ -54,9 +54,13 @@ struct Tuning {
   static constexpr int small_team         = 512;   // threads of the teams of small kernels
   static constexpr int denominator_rows   = 8192;  // targets that a team adds up
   // Host
-  static constexpr int host_tile_rows         = 128;    // several SIMD vectors and cache lines
-  static constexpr int host_tile_min_rows     = 32;     // fewer rows: row_per_team
-  static constexpr int host_short_row         = 64;     // rows shorter than this: rows_per_team
+  static constexpr int host_tile_rows         = 128;   // several SIMD vectors and cache lines
+  static constexpr int host_adjacent_rows     = 1024;  // of LayoutLeft: a class is a page of memory
+  static constexpr int host_group_rows        = 32;    // of a tile: several SIMD vectors
+  static constexpr int host_tile_depth        = 8;     // classes of a tile taken in at once
+  static constexpr int host_raise_classes     = 512;  // of a tile, in which maxima still rise often
+  static constexpr int host_tile_min_rows     = 32;   // fewer rows: row_per_team
+  static constexpr int host_short_row         = 192;  // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split
   static constexpr int host_teams_per_thread  = 8;
 };
@@ -157,8 +161,12 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
     return Schedule{mapping, static_cast<int>(std::min(items, most_teams)), 1, 1, 1, shape.classes};
   };
   const std::int64_t tiles = (shape.rows + shape.adjacent_rows - 1) / shape.adjacent_rows;
-  if (shape.rows_are_adjacent() && shape.rows >= Tuning::host_tile_min_rows)
-    return whole_rows(Mapping::columns, tiles);
+  if (shape.rows_are_adjacent() && shape.rows >= Tuning::host_tile_min_rows) {
+    // Equally many tiles for all threads, as wide as they may be.
+    const std::int64_t rows_at_a_time = threads * Tuning::host_adjacent_rows;
+    const std::int64_t rounds         = (shape.rows + rows_at_a_time - 1) / rows_at_a_time;
+    return whole_rows(Mapping::columns, std::min(rounds * threads, tiles));
+  }
   if (shape.classes < Tuning::host_short_row && shape.rows >= Tuning::host_tile_min_rows)
     return whole_rows(Mapping::rows_per_team, tiles);
   if (shape.rows < threads && shape.classes >= Tuning::host_split_min_classes) {

@@ -210,6 +210,17 @@ class LaneSums {
     });
     for (int l = 0; l < Lanes; ++l) add(l, chunk[l]);
   }
+  /// The same by halves, in flat loops that every compiler vectorises.
+  template <int Size>
+  KOKKOS_FUNCTION void add_halves(const Scalar (&values)[Size]) {
+    if constexpr (Size == Lanes) {
+      for (int l = 0; l < Lanes; ++l) add(l, values[l]);
+    } else {
+      Scalar sums[Size / 2];
+      for (int i = 0; i < Size / 2; ++i) sums[i] = values[i] + values[i + Size / 2];
+      add_halves(sums);
+    }
+  }
   KOKKOS_FUNCTION void scale(int l, Scalar factor) {
     m_sum[l] *= factor;
     m_error[l] *= factor;
@@ -470,85 +481,96 @@ KOKKOS_INLINE_FUNCTION Value reduce_halves(const Value (&values)[Size], const Op
   }
 }
 
-/// The state of a part of a row that a host thread takes in by chunks, with SIMD lanes along
-/// classes. All exponentials are measured from one maximum, which few chunks of a row exceed: the
-/// others cost one pass, without a search for theirs.
-template <class Scalar, int Lanes>
+/// The state of a part of a row that a host thread takes in by chunks. All exponentials are
+/// measured from one maximum, which few chunks of a row exceed: the others cost one pass, without a
+/// search for theirs.
+template <class Scalar>
 class RowState {
  public:
   /// Takes in a chunk of logits z; -inf where there is none.
   template <int Size>
   KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size]) {
-    if (m_max > -infinity_v<Scalar>) {
-      const auto sums = exponentials<false>(z);
-      if (!sums.any_above) {
-        m_rest.add(0, sums.rest);
-        return;
-      }
-    }
-    const bool raised = raise_max(z);
-    const auto sums   = exponentials<true>(z);
-    m_rest.add(0, sums.any_above ? nan_v<Scalar> : sums.rest);
-    // One of the tops is the maximum itself, which the rest leaves out.
-    if (raised) m_rest.add(0, sums.tops - 1);
+    absorb(z, [](const Scalar(&)[Size]) {});
   }
+
+  /// The same; then calls keep(values) with exp(z[e] - max()) / ExpConstants::descale.
+  template <int Size, class Keep>
+  KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], const Keep& keep) {
+    Scalar values[Size];
+    if (m_max == -infinity_v<Scalar> || exponentials(z, values)) {
+      const bool raised  = raise_max(z);
+      const bool any_nan = exponentials(z, values);
+      add_top(values, raised);
+      if (any_nan) m_rest.add(0, nan_v<Scalar>);
+    } else {
+      m_rest.add_halves(values);
+    }
+    keep(values);
+  }
+
+  /// From which the exponentials are measured.
+  KOKKOS_FUNCTION Scalar max() const { return m_max; }
 
   KOKKOS_FUNCTION SoftmaxState<Scalar, false> merged() const {
     SoftmaxState<Scalar, false> state;
+    Scalar rest[lanes];
+    for (int l = 0; l < lanes; ++l) rest[l] = m_rest[l];
     state.max  = m_max;
-    state.rest = m_rest[0];
+    state.rest = reduce_halves(rest, [](Scalar a, Scalar b) { return a + b; }) * Constants::descale;
     return state;
   }
 
  private:
-  using Bits = typename ExpConstants<Scalar>::Bits;
+  using Constants             = ExpConstants<Scalar>;
+  using Bits                  = typename Constants::Bits;
+  static constexpr int lanes  = 32;  // more than compilers unroll
+  static constexpr Scalar one = 1 / Constants::descale;
 
-  struct Exponentials {
-    Scalar rest;
-    Scalar tops;     // logits that equal the maximum
-    bool any_above;  // a logit exceeds the maximum or is NaN: then rest and tops mean nothing
-  };
-
-  /// The exponentials of z; those of tops are only counted if CountTops.
-  template <bool CountTops, int Size>
-  KOKKOS_FUNCTION Exponentials exponentials(const Scalar (&z)[Size]) const {
+  /// True if a logit exceeds the maximum or is NaN: then the values mean nothing.
+  template <int Size>
+  KOKKOS_FORCEINLINE_FUNCTION bool exponentials(const Scalar (&z)[Size],
+                                                Scalar (&values)[Size]) const {
     const Scalar shift = shift_of(m_max);
-    Scalar sum[Lanes]  = {};
-    Scalar tops[Lanes] = {};
-    Bits most[Lanes]   = {};  // of the gaps' bits: above those of inf are negative ones and NaN
-    for (int d = 0; d < Size / Lanes; ++d)
-      for (int l = 0; l < Lanes; ++l) {
-        const Scalar gap         = shift - z[d * Lanes + l];
-        const Scalar exponential = scaled_exp_of_gap(gap);
-        most[l]                  = larger_of(Kokkos::bit_cast<Bits>(gap), most[l]);
-        sum[l] += CountTops ? keep_if(gap != 0, exponential) : exponential;
-        if constexpr (CountTops) tops[l] += keep_if(gap == 0, Scalar(1));
-      }
-    const auto add    = [](Scalar a, Scalar b) { return a + b; };
-    const auto larger = [](Bits a, Bits b) { return larger_of(a, b); };
-    return {reduce_halves(sum, add) * ExpConstants<Scalar>::descale, reduce_halves(tops, add),
-            reduce_halves(most, larger) > Kokkos::bit_cast<Bits>(infinity_v<Scalar>)};
+    Bits most          = 0;  // of the gaps' bits: above those of inf are negative ones and NaN
+    for (int e = 0; e < Size; ++e) {
+      const Scalar gap = shift - z[e];
+      most             = larger_of(Kokkos::bit_cast<Bits>(gap), most);
+      values[e]        = scaled_exp_of_gap(gap);
+    }
+    return most > Kokkos::bit_cast<Bits>(infinity_v<Scalar>);
+  }
+
+  /// Adds the exponentials of a chunk that may hold the maximum, of which the rest leaves out one.
+  template <int Size>
+  KOKKOS_FUNCTION void add_top(const Scalar (&values)[Size], bool holds_max) {
+    const Bits one_bits = Kokkos::bit_cast<Bits>(one);
+    Scalar others[Size];
+    Bits ones = 0;
+    for (int e = 0; e < Size; ++e) {
+      const Bits bits   = Kokkos::bit_cast<Bits>(values[e]);
+      const Bits is_one = bits == one_bits;
+      others[e]         = Kokkos::bit_cast<Scalar>(bits & (is_one - 1));
+      ones += is_one;
+    }
+    m_rest.add_halves(others);
+    m_rest.add(0, one * (static_cast<Scalar>(ones) - static_cast<Scalar>(holds_max)));
   }
 
   /// Makes the maximum that of z and what came before, which is then measured from it. True if it
   /// has changed.
   template <int Size>
   KOKKOS_FUNCTION bool raise_max(const Scalar (&z)[Size]) {
-    Scalar lane_max[Lanes];
-    for (int l = 0; l < Lanes; ++l) lane_max[l] = m_max;
-    for (int d = 0; d < Size / Lanes; ++d)
-      for (int l = 0; l < Lanes; ++l) lane_max[l] = larger_of(z[d * Lanes + l], lane_max[l]);
-    const Scalar max = reduce_halves(lane_max, [](Scalar a, Scalar b) { return larger_of(a, b); });
+    const Scalar max = reduce_halves(z, [](Scalar a, Scalar b) { return larger_of(a, b); });
     if (!(max > m_max)) return false;
     const Scalar scale = exp_below(m_max, max);
-    m_rest.scale(0, scale);
-    m_rest.add(0, scale);  // the maximum before joins the rest
-    m_max = max;
+    for (int l = 0; l < lanes; ++l) m_rest.scale(l, scale);
+    m_rest.add(0, one * scale);  // the maximum before joins the rest
+    m_max = max + 0;             // -0 would make gaps of -0, whose bits are above those of inf
     return true;
   }
 
   Scalar m_max = -infinity_v<Scalar>;
-  LaneSums<Scalar, 1> m_rest;
+  LaneSums<Scalar, lanes> m_rest;  // in units of ExpConstants::descale
 };
 
 }  // namespace KokkosXent::Impl

@@ -268,12 +268,20 @@ class RowGradient {
   KOKKOS_FUNCTION Scalar log_probability(Scalar z) const { return (z - m_max) - m_log_sum; }
   KOKKOS_FUNCTION Scalar probability(Scalar z) const { return exp_below(z, m_max) * m_inverse_sum; }
 
+  /// The gradient of a class without mass, as a function of its logit.
+  KOKKOS_FUNCTION auto plain() const {
+    const ShiftedExp<Scalar> exp(m_max);
+    return [exp, factor = m_scaled_total * exp.factor()](Scalar z) { return factor * exp(z); };
+  }
   /// values[e] = the gradient of a class without mass whose logit is z[e]
   template <int Size>
   KOKKOS_FUNCTION void plain(const Scalar (&z)[Size], Scalar (&values)[Size]) const {
-    const ShiftedExp<Scalar> exp(m_max);
-    const Scalar factor = m_scaled_total * exp.factor();
-    unrolled<Size>([&](int e) { values[e] = factor * exp(z[e]); });
+    const auto value = plain();
+    unrolled<Size>([&](int e) { values[e] = value(z[e]); });
+  }
+  /// The same of a class with exp(z - some_max), divided by that; some_max is at most the row's.
+  KOKKOS_FUNCTION Scalar plain_factor(Scalar some_max) const {
+    return m_scaled_total * exp_below(some_max, m_max);
   }
   /// A class with background mass b only.
   KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {

@@ -15,6 +15,16 @@ KOKKOS_INLINE_FUNCTION void unrolled(const F& f) {
   KOKKOS_IF_ON_DEVICE((_Pragma("unroll") for (int i = 0; i < Count; ++i) f(i);))
 }
 
+/// to[i] = f(from[i]) on the host. from may be to; compilers vectorise that only where they see it.
+template <int Count, class T, class F>
+KOKKOS_FORCEINLINE_FUNCTION void map_array(const T* from, T* to, const F& f) {
+  if (from == to) {
+    for (int i = 0; i < Count; ++i) to[i] = f(to[i]);
+  } else {
+    for (int i = 0; i < Count; ++i) to[i] = f(from[i]);
+  }
+}
+
 }  // namespace KokkosXent::Impl
 
 #endif

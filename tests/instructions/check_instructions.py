@@ -45,7 +45,7 @@ SIXTEEN_BIT_TYPES = ("KokkosXent::float16", "KokkosXent::bfloat16")
 WHOLE_REGISTER = re.compile(r"%[yz]mm")
 
 # Class weights and label smoothing
-NOT_ASKED_OF = re.compile(r"IndexTargets<\w+, true>|background")
+NOT_ASKED_OF = re.compile(r"IndexTargets<\w+, true>|LaneStates<\w+, true|background")
 
 
 @dataclass
