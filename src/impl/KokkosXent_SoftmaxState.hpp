@@ -227,7 +227,7 @@ class LaneSums {
   }
   /// The error of an infinite sum is NaN; it does not count.
   KOKKOS_FUNCTION Scalar operator[](int l) const {
-    return m_error[l] == m_error[l] ? m_sum[l] + m_error[l] : m_sum[l];
+    return m_sum[l] + keep_if(m_error[l] == m_error[l], m_error[l]);
   }
 
  private:
