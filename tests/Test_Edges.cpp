@@ -407,21 +407,22 @@ TEST(Edges, LongRowsWithSpecialParts) {
 TEST(Edges, ZerosOfBothSignsAreEqual) {
   constexpr std::size_t classes = 2000;
   std::vector<double> minus_first(classes, -0.0), plus_first(classes, 0.0), alternating(classes);
-  std::vector<double> minus_in_short(9, -0.0);
+  std::vector<double> short_row(9, -0.0);
+  short_row[8] = 0.0;
+  const std::vector<std::vector<double>> short_rows(40, short_row);
+  const std::vector<std::int64_t> short_targets(40, 3);
   for (std::size_t j = classes / 2; j < classes; ++j) {
     minus_first[j] = 0.0;
     plus_first[j]  = -0.0;
   }
   for (std::size_t j = 0; j < classes; ++j) alternating[j] = j % 2 == 0 ? -0.0 : 0.0;
-  minus_in_short[8] = 0.0;
   for_each_index_configuration([&](const Configuration& configuration) {
     const Result result = expect_right(
         configuration,
         with(index_problem({minus_first, plus_first, alternating}, {0, 1999, 1}), Reduction::none));
     for (const double loss : result.loss) EXPECT_NEAR(loss, std::log(2000.0), 1e-5);
     for (const double loss : result.fused_loss) EXPECT_NEAR(loss, std::log(2000.0), 1e-5);
-    expect_right(configuration,
-                 with(index_problem({minus_in_short, minus_in_short}, {0, 8}), Reduction::none));
+    expect_right(configuration, with(index_problem(short_rows, short_targets), Reduction::none));
   });
 }
 

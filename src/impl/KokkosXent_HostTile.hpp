@@ -98,6 +98,7 @@ class TileRowStates {
       max[l]               = old_max;
       for (int d = 0; d < Depth; ++d)
         max[l] = larger_of(load_value<Scalar>(z[d * stride + l]), max[l]);
+      max[l] += 0;  // -0 would make gaps of -0, whose bits are above those of inf
       raised[l]   = keep_if(max[l] != old_max, Scalar(1));
       top_adds[l] = keep_if(max[l] == old_max, scaled_one);
     }
