@@ -17,14 +17,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace KokkosXent::Impl {
 
-/// The states of a host tile's rows, side by side for SIMD, without a
-/// background. Like RowState they measure exponentials from the maximum so far,
-/// which few blocks of classes exceed: the others cost one pass. Rows are taken
-/// in by groups of Width, so that a row whose maximum is exceeded costs only
-/// its neighbours a second pass.
+/// The states of a host tile's rows, side by side for SIMD, without a background. Like RowState
+/// they measure exponentials from the maximum so far, which few blocks of classes exceed: the
+/// others cost one pass. Rows are taken in by groups of Width, so that a row whose maximum is
+/// exceeded costs only its neighbours a second pass.
 template <class Scalar, int Rows, int Width>
 class TileRowStates {
  public:
@@ -32,14 +32,19 @@ class TileRowStates {
     for (int l = 0; l < Rows; ++l) m_max[l] = -infinity_v<Scalar>;
   }
 
-  /// Takes in Depth classes of rows [first, first + Width), z[d * stride + l]
-  /// each.
+  /// Takes in Depth classes of rows [first, first + Width), z[d * stride + l] each.
   template <int Depth, class T>
   KOKKOS_FUNCTION void absorb(int first, const T* z, std::int64_t stride, bool raise_is_likely) {
-    if (raise_is_likely || any_above<Depth>(first, z, stride))
-      absorb_and_raise<Depth>(first, z, stride);
-    else
-      absorb_below<Depth>(first, z, stride);
+    if constexpr (std::is_same_v<T, Scalar>) {
+      if (raise_is_likely || any_above<Depth>(first, z, stride))
+        absorb_and_raise<Depth>(first, z, stride);
+      else
+        absorb_below<Depth>(first, z, stride);
+    } else {
+      Scalar widened[Depth * Width];
+      for (int d = 0; d < Depth; ++d) widen_run<Width>(z + d * stride, widened + d * Width);
+      absorb<Depth>(first, widened, Width, raise_is_likely);
+    }
   }
 
   KOKKOS_FUNCTION Scalar max(int l) const { return m_max[l]; }
@@ -48,74 +53,72 @@ class TileRowStates {
  private:
   using Bits = typename ExpConstants<Scalar>::Bits;
 
-  /// Whether a bit pattern of a gap, or the largest of several, is that of a
-  /// logit above the maximum, or of NaN: above those of positive numbers are
-  /// those of negative ones and NaN.
-  KOKKOS_FUNCTION static bool is_above(Bits gap) {
-    return gap > Kokkos::bit_cast<Bits>(infinity_v<Scalar>);
-  }
-
-  template <int Depth, class T>
-  KOKKOS_FUNCTION bool any_above(int first, const T* z, std::int64_t stride) const {
+  /// Whether a logit is above its row's maximum, or NaN: the bits of its gap are above those of
+  /// inf.
+  template <int Depth>
+  KOKKOS_FUNCTION bool any_above(int first, const Scalar* z, std::int64_t stride) const {
     Bits most = 0;
     for (int l = 0; l < Width; ++l) {
       const Scalar max = m_max[first + l];
       Bits most_of_row = 0;
       for (int d = 0; d < Depth; ++d)
-        most_of_row = larger_of(Kokkos::bit_cast<Bits>(max - load_value<Scalar>(z[d * stride + l])),
-                                most_of_row);
+        most_of_row = larger_of(Kokkos::bit_cast<Bits>(max - z[d * stride + l]), most_of_row);
       most = larger_of(most_of_row, most);
     }
-    return is_above(most);
+    return most > Kokkos::bit_cast<Bits>(infinity_v<Scalar>);
   }
 
-  template <int Depth, class T>
-  KOKKOS_FUNCTION void absorb_below(int first, const T* z, std::int64_t stride) {
+  template <int Depth>
+  KOKKOS_FUNCTION void absorb_below(int first, const Scalar* z, std::int64_t stride) {
     Scalar sum[Width];
     for (int l = 0; l < Width; ++l) {
       sum[l] = 0;
       for (int d = 0; d < Depth; ++d)
-        sum[l] += scaled_exp_of_gap(m_max[first + l] - load_value<Scalar>(z[d * stride + l]));
+        sum[l] += scaled_exp_of_gap(m_max[first + l] - z[d * stride + l]);
     }
     for (int l = 0; l < Width; ++l) m_rest.add(first + l, sum[l] * ExpConstants<Scalar>::descale);
   }
 
-  /// Makes each maximum that of the block and what came before, from which the
-  /// exponentials are then measured. Those of logits that equal a new maximum
-  /// are counted, and one of them is left out. A row whose maximum does not
-  /// change comes out as from absorb_below(), whatever its neighbours hold.
-  template <int Depth, class T>
-  KOKKOS_FUNCTION void absorb_and_raise(int first, const T* z, std::int64_t stride) {
+  /// Makes each maximum that of the block and what came before, from which the exponentials are
+  /// then measured. Those of logits that equal a new maximum are counted, and one of them is left
+  /// out. A row whose maximum does not change comes out as from absorb_below(), whatever its
+  /// neighbours hold.
+  template <int Depth>
+  KOKKOS_FUNCTION void absorb_and_raise(int first, const Scalar* z, std::int64_t stride) {
     constexpr Scalar scaled_one = 1 / ExpConstants<Scalar>::descale;
     Scalar max[Width];
     Scalar raised[Width];    // 1 or 0
     Scalar top_adds[Width];  // what an old maximum's equal adds to the sum
     Scalar sum[Width]  = {};
     Scalar tops[Width] = {};
-    Bits most[Width]   = {};
+    Scalar nans[Width] = {};
     for (int l = 0; l < Width; ++l) {
       const Scalar old_max = m_max[first + l];
       max[l]               = old_max;
-      for (int d = 0; d < Depth; ++d)
-        max[l] = larger_of(load_value<Scalar>(z[d * stride + l]), max[l]);
+      for (int d = 0; d < Depth; ++d) max[l] = larger_of(z[d * stride + l], max[l]);
       max[l] += 0;  // -0 would make gaps of -0, whose bits are above those of inf
       raised[l]   = keep_if(max[l] != old_max, Scalar(1));
       top_adds[l] = keep_if(max[l] == old_max, scaled_one);
     }
+    Scalar values[Depth * Width];
+    for (int d = 0; d < Depth; ++d)
+      for (int l = 0; l < Width; ++l)
+        values[d * Width + l] = scaled_exp_of_gap(shift_of(max[l]) - z[d * stride + l]);
     for (int d = 0; d < Depth; ++d)
       for (int l = 0; l < Width; ++l) {
-        const Scalar gap = shift_of(max[l]) - load_value<Scalar>(z[d * stride + l]);
-        most[l]          = larger_of(Kokkos::bit_cast<Bits>(gap), most[l]);
-        sum[l] += keep_if(gap != 0, scaled_exp_of_gap(gap)) + keep_if(gap == 0, top_adds[l]);
+        const Scalar gap = shift_of(max[l]) - z[d * stride + l];
+        sum[l] += keep_if(gap != 0, values[d * Width + l]) + keep_if(gap == 0, top_adds[l]);
         tops[l] += keep_if(gap == 0, raised[l]);
+        nans[l] += keep_if(!(gap >= 0), Scalar(1));
       }
+    Scalar scale[Width];
+    for (int l = 0; l < Width; ++l) scale[l] = exp_below(m_max[first + l], max[l]);
     for (int l = 0; l < Width; ++l) {
-      const Scalar scale  = exp_below(m_max[first + l], max[l]);
-      const Scalar joins  = keep_if(raised[l] != 0, scale);  // the maximum before, to the rest
+      const Scalar joins  = keep_if(raised[l] != 0, scale[l]);  // the maximum before, to the rest
       const Scalar others = sum[l] * ExpConstants<Scalar>::descale + (tops[l] - raised[l]);
       m_rest.scale(first + l, joins + (1 - raised[l]));
       m_rest.add(first + l, joins);
-      m_rest.add(first + l, others + keep_if(is_above(most[l]), nan_v<Scalar>));
+      m_rest.add(first + l, others + keep_if(nans[l] != 0, nan_v<Scalar>));
       m_max[first + l] = max[l];
     }
   }
@@ -124,10 +127,9 @@ class TileRowStates {
   LaneSums<Scalar, Rows> m_rest;
 };
 
-/// A tile of neighbouring rows of one host thread, whose SIMD lanes run along
-/// rows. For targets without a background. Loops are over groups of rows whose
-/// number is a constant, and read and write arrays of the tile's own, so that
-/// compilers vectorise them.
+/// A tile of neighbouring rows of one host thread, whose SIMD lanes run along rows. For targets
+/// without a background. Loops are over groups of rows whose number is a constant, and read and
+/// write arrays of the tile's own, so that compilers vectorise them.
 template <class Problem>
 class HostTile {
  public:
@@ -233,8 +235,8 @@ class HostTile {
     return m_row_count - first < width ? m_row_count - first : width;
   }
 
-  /// Calls visit(first, z, stride) for the groups of rows, with z[d * stride +
-  /// l] the logit of row first + l and class cls + d.
+  /// Calls visit(first, z, stride) for the groups of rows, with z[d * stride + l] the logit of row
+  /// first + l and class cls + d.
   template <class Visit>
   KOKKOS_FUNCTION void visit_logits(std::int64_t cls, int classes, const Visit& visit) const {
     const auto& logits = m_problem.logits;
@@ -246,8 +248,7 @@ class HostTile {
         visit(first, block, logits.class_stride);
       }
     for (; first < m_row_count; first += copied_rows) {
-      // All groups are copied before any is visited, which would have to wait
-      // for its own stores.
+      // All groups are copied before any is visited, which would have to wait for its own stores.
       const int left  = m_row_count - first;
       const int count = left < copied_rows ? left : copied_rows;
       Scalar z[depth * copied_rows];
@@ -263,9 +264,8 @@ class HostTile {
       for (int l = 0; l < width; l += line) prefetch(block + d * m_problem.logits.class_stride + l);
   }
 
-  /// z[d * copied_rows + l] = the logit of row first + l and class cls + d;
-  /// -inf for classes that do not exist, 0 for rows that do not exist but
-  /// complete a group.
+  /// z[d * copied_rows + l] = the logit of row first + l and class cls + d; -inf for classes that
+  /// do not exist, 0 for rows that do not exist but complete a group.
   KOKKOS_FUNCTION void copy_logits(int first, int count, std::int64_t cls, int classes,
                                    Scalar (&z)[depth * copied_rows]) const {
     const auto& logits = m_problem.logits;
@@ -325,8 +325,8 @@ class HostTile {
     }
   }
 
-  /// The gradient of a class is factor times its scaled_exp_of_gap(); that of
-  /// the spike's class is at_spike.
+  /// The gradient of a class is factor times its scaled_exp_of_gap(); that of the spike's class is
+  /// at_spike.
   KOKKOS_FUNCTION void set_factors(const GradientScale<Scalar>& scale, Scalar (&factor)[rows],
                                    Scalar (&at_spike)[rows]) const {
     Scalar scales[rows];
@@ -377,8 +377,7 @@ class HostTile {
   Scalar m_log_sum[rows];
 };
 
-/// Calls visit(tile) for the tiles of a team's rows: all rows, by groups,
-/// divided evenly.
+/// Calls visit(tile) for the tiles of a team's rows: all rows, by groups, divided evenly.
 template <class Problem, class Member, class Visit>
 KOKKOS_INLINE_FUNCTION void for_each_host_tile(const Problem& problem, const Member& team,
                                                const Visit& visit) {
