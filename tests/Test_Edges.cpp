@@ -403,27 +403,55 @@ TEST(Edges, LongRowsWithSpecialParts) {
   });
 }
 
+/// Every row has these logits, and a target of its own.
+Problem repeated_row(const std::vector<double>& row, std::int64_t rows) {
+  Problem problem;
+  problem.rows              = rows;
+  problem.classes           = static_cast<std::int64_t>(row.size());
+  problem.options.reduction = Reduction::none;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    problem.logits.insert(problem.logits.end(), row.begin(), row.end());
+    problem.indices.push_back(r % problem.classes);
+  }
+  return problem;
+}
+
 /// Zeros of both signs are equal: neither is above the other, wherever each comes first.
 TEST(Edges, ZerosOfBothSignsAreEqual) {
-  constexpr std::size_t classes = 2000;
-  std::vector<double> minus_first(classes, -0.0), plus_first(classes, 0.0), alternating(classes);
-  std::vector<double> short_row(9, -0.0);
-  short_row[8] = 0.0;
-  const std::vector<std::vector<double>> short_rows(40, short_row);
-  const std::vector<std::int64_t> short_targets(40, 3);
-  for (std::size_t j = classes / 2; j < classes; ++j) {
-    minus_first[j] = 0.0;
-    plus_first[j]  = -0.0;
+  for (const std::int64_t rows : {1, 40}) {
+    for (const std::size_t classes : {9, 70, 2000}) {
+      for (const bool minus_first : {true, false}) {
+        std::vector<double> row(classes, minus_first ? -0.0 : 0.0);
+        for (std::size_t j = classes * 2 / 3; j < classes; ++j) row[j] = minus_first ? 0.0 : -0.0;
+        const Problem problem = repeated_row(row, rows);
+        for_each_index_configuration([&](const Configuration& configuration) {
+          const Result result = expect_right(configuration, problem);
+          for (const auto& losses : {result.loss, result.fused_loss})
+            for (const double loss : losses)
+              EXPECT_NEAR(loss, std::log(static_cast<double>(classes)), 1e-5);
+        });
+      }
+    }
   }
-  for (std::size_t j = 0; j < classes; ++j) alternating[j] = j % 2 == 0 ? -0.0 : 0.0;
-  for_each_index_configuration([&](const Configuration& configuration) {
-    const Result result = expect_right(
-        configuration,
-        with(index_problem({minus_first, plus_first, alternating}, {0, 1999, 1}), Reduction::none));
-    for (const double loss : result.loss) EXPECT_NEAR(loss, std::log(2000.0), 1e-5);
-    for (const double loss : result.fused_loss) EXPECT_NEAR(loss, std::log(2000.0), 1e-5);
-    expect_right(configuration, with(index_problem(short_rows, short_targets), Reduction::none));
-  });
+}
+
+/// Only the rounding of a gradient's value is allowed to lose it, and a class without probability
+/// has none, whatever multiplies it.
+TEST(Edges, GradientsScaleWithTheUpstream) {
+  for (const std::int64_t rows : {1, 40}) {
+    for (const double upstream : {1e-30, 1e-17, 1e-10, 1.0}) {
+      Problem problem     = repeated_row({0.0, 0.0, 1.0}, rows);
+      problem.grad_output = {upstream};
+      for_each_index_configuration(
+          [&](const Configuration& configuration) { expect_right(configuration, problem); });
+    }
+    Problem certain     = repeated_row({0.0, -infinity}, rows);
+    certain.grad_output = {1e25};
+    for (auto& target : certain.indices) target = 0;
+    for_each_index_configuration([&](const Configuration& configuration) {
+      expect_all(expect_right(configuration, certain).gradient, 0.0);
+    });
+  }
 }
 
 TEST(Edges, ProbabilityZeroOnMinusInfContributesZero) {

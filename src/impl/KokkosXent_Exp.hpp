@@ -193,13 +193,10 @@ class ShiftedExp {
   KOKKOS_FUNCTION explicit ShiftedExp(Scalar shift) : m_shift(shift) {}
 
   KOKKOS_FUNCTION Scalar operator()(Scalar z) const {
-    KOKKOS_IF_ON_HOST((return scaled_exp_of_gap(m_shift - z);))
+    KOKKOS_IF_ON_HOST((return exp_below(z, m_shift);))
     KOKKOS_IF_ON_DEVICE((return exp_nonpositive(z - m_shift);))
   }
-  KOKKOS_FUNCTION Scalar factor() const {
-    KOKKOS_IF_ON_HOST((return ExpConstants<Scalar>::descale;))
-    KOKKOS_IF_ON_DEVICE((return 1;))
-  }
+  KOKKOS_FUNCTION static constexpr Scalar factor() { return 1; }
 
  private:
   Scalar m_shift;
@@ -217,11 +214,11 @@ class ShiftedExp<float> {
         m_offset(-shift * m_slope) {}
 
   KOKKOS_FUNCTION float operator()(float z) const {
-    KOKKOS_IF_ON_HOST((return scaled_exp_of_gap(m_shift - z);))
+    KOKKOS_IF_ON_HOST((return exp_below(z, m_shift);))
     KOKKOS_IF_ON_DEVICE((return fast_exp2(Kokkos::fma(z, m_slope, m_offset));))
   }
   KOKKOS_FUNCTION float factor() const {
-    KOKKOS_IF_ON_HOST((return ExpConstants<float>::descale;))
+    KOKKOS_IF_ON_HOST((return 1;))
     KOKKOS_IF_ON_DEVICE((return fast_exp2(-Kokkos::fma(m_shift, m_slope, m_offset));))
   }
 

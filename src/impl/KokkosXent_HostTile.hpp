@@ -294,8 +294,7 @@ class HostTile {
     for (int l = 0; l < width; ++l)
       for (int d = 0; d < depth; ++d)
         values[d * width + l] =
-            factor[first + l] *
-            scaled_exp_of_gap(m_max[first + l] - load_value<Scalar>(z[d * stride + l]));
+            factor[first + l] * exp_below(load_value<Scalar>(z[d * stride + l]), m_max[first + l]);
     if (!m_all_count)
       for (int d = 0; d < depth; ++d)
         for (int l = 0; l < width; ++l) {
@@ -325,7 +324,7 @@ class HostTile {
     }
   }
 
-  /// The gradient of a class is factor times its scaled_exp_of_gap(); that of the spike's class is
+  /// The gradient of a class is factor times its exp_below(); that of the spike's class is
   /// at_spike.
   KOKKOS_FUNCTION void set_factors(const GradientScale<Scalar>& scale, Scalar (&factor)[rows],
                                    Scalar (&at_spike)[rows]) const {
@@ -337,8 +336,8 @@ class HostTile {
     for (int l = 0; l < m_lanes; ++l) {
       const Scalar scaled_total = scales[l] * m_spike[l];
       const Scalar log_p        = (m_z_target[l] - m_max[l]) - m_log_sum[l];
-      factor[l]   = scaled_total * exp_nonpositive(-m_log_sum[l]) * ExpConstants<Scalar>::descale;
-      at_spike[l] = scaled_total * expm1_nonpositive(log_p);
+      factor[l]                 = scaled_total * exp_nonpositive(-m_log_sum[l]);
+      at_spike[l]               = scaled_total * expm1_nonpositive(log_p);
     }
   }
 
