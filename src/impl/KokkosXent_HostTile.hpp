@@ -290,18 +290,24 @@ class HostTile {
   KOKKOS_FUNCTION void write_group(const Matrix<GradientType>& gradient, int first,
                                    std::int64_t cls, int classes, const Scalar (&factor)[rows],
                                    const T* z, std::int64_t stride) const {
-    Scalar values[depth * width];
-    for (int l = 0; l < width; ++l)
-      for (int d = 0; d < depth; ++d)
-        values[d * width + l] =
-            factor[first + l] * exp_below(load_value<Scalar>(z[d * stride + l]), m_max[first + l]);
-    if (!m_all_count)
-      for (int d = 0; d < depth; ++d)
-        for (int l = 0; l < width; ++l) {
-          Scalar& value = values[d * width + l];
-          value         = m_counts[first + l] ? value : m_unread[first + l];
-        }
-    store_group(gradient, first, cls, classes, values);
+    if constexpr (std::is_same_v<T, Scalar>) {
+      Scalar values[depth * width];
+      for (int l = 0; l < width; ++l)
+        for (int d = 0; d < depth; ++d)
+          values[d * width + l] =
+              factor[first + l] * exp_below(z[d * stride + l], m_max[first + l]);
+      if (!m_all_count)
+        for (int d = 0; d < depth; ++d)
+          for (int l = 0; l < width; ++l) {
+            Scalar& value = values[d * width + l];
+            value         = m_counts[first + l] ? value : m_unread[first + l];
+          }
+      store_group(gradient, first, cls, classes, values);
+    } else {
+      Scalar widened[depth * width];
+      for (int d = 0; d < depth; ++d) widen_run<width>(z + d * stride, widened + d * width);
+      write_group(gradient, first, cls, classes, factor, widened, width);
+    }
   }
 
   template <class T>
@@ -311,8 +317,7 @@ class HostTile {
     const int row_count = group_size(first);
     if (row_count == width && classes == depth && out.row_stride == 1) {
       for (int d = 0; d < depth; ++d)
-        for (int l = 0; l < width; ++l)
-          block[d * out.class_stride + l] = round_value<T>(values[d * width + l]);
+        round_run<width>(values + d * width, block + d * out.class_stride);
     } else if (row_count == width && classes == depth && out.class_stride == 1) {
       for (int l = 0; l < width; ++l)
         for (int d = 0; d < depth; ++d)

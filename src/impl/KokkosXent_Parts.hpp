@@ -72,8 +72,8 @@ struct ForwardParts {
   }
 };
 
-/// backward[teams_per_row]: a team for each part of each row. They start with the last one, which
-/// the cache may still hold from a forward pass.
+/// backward[teams_per_row]: a team for each part of each row. On a device they start with the last
+/// one, which the cache may still hold from a forward pass; on the host a part stays with its core.
 template <class Problem, class GradientType>
 struct BackwardParts {
   Problem problem;
@@ -84,7 +84,8 @@ struct BackwardParts {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const TeamGroup<Member> group(team);
-    const int index        = team.league_size() - 1 - team.league_rank();
+    const int index =
+        Problem::on_host ? team.league_rank() : team.league_size() - 1 - team.league_rank();
     const std::int64_t row = index / division.parts;
     const int part         = index % division.parts;
     gradient_row(problem, task, group, row, problem.targets(row), saved(problem, group, row),
