@@ -65,7 +65,7 @@ class TileRowStates {
         most_of_row = larger_of(Kokkos::bit_cast<Bits>(max - z[d * stride + l]), most_of_row);
       most = larger_of(most_of_row, most);
     }
-    return most > Kokkos::bit_cast<Bits>(infinity_v<Scalar>);
+    return most > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
   }
 
   template <int Depth>

@@ -54,10 +54,9 @@ KOKKOS_INLINE_FUNCTION Scalar smaller_of(Scalar a, Scalar b) {
 /// Asks for the host's cache line at address, which need not exist.
 template <class T>
 KOKKOS_INLINE_FUNCTION void prefetch(const T* address) {
-#if defined(__GNUC__)
-  __builtin_prefetch(address);
-#else
   (void)address;
+#if defined(__GNUC__)
+  KOKKOS_IF_ON_HOST((__builtin_prefetch(address);))
 #endif
 }
 

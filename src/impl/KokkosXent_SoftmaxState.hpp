@@ -537,13 +537,13 @@ class RowState {
       most             = larger_of(Kokkos::bit_cast<Bits>(gap), most);
       values[e]        = scaled_exp_of_gap(gap);
     }
-    return most > Kokkos::bit_cast<Bits>(infinity_v<Scalar>);
+    return most > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
   }
 
   /// Adds the exponentials of a chunk that may hold the maximum, of which the rest leaves out one.
   template <int Size>
   KOKKOS_FUNCTION void add_top(const Scalar (&values)[Size], bool holds_max) {
-    const Bits one_bits = Kokkos::bit_cast<Bits>(one);
+    const Bits one_bits = Kokkos::bit_cast<Bits>(Scalar(one));
     Scalar others[Size];
     Bits ones = 0;
     for (int e = 0; e < Size; ++e) {
