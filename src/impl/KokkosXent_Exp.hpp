@@ -23,7 +23,7 @@ KOKKOS_FORCEINLINE_FUNCTION double keep_if(bool keep, double value) {
                                   (keep ? ~std::uint64_t{0} : std::uint64_t{0}));
 }
 
-/// What the host's exponential depends on in a value type.
+/// What exponentials by polynomials depend on in a value type.
 template <class Scalar>
 struct ExpConstants;
 
@@ -119,7 +119,7 @@ struct SplitExponential {
 template <int Offset, class Scalar>
 KOKKOS_FORCEINLINE_FUNCTION SplitExponential<Scalar> split_exponential(Scalar x) {
   using Constants             = ExpConstants<Scalar>;
-  constexpr Scalar log2_e     = Scalar(1.44269504088896340736);
+  constexpr Scalar log2_e     = Kokkos::numbers::log2e_v<Scalar>;
   constexpr Scalar to_integer = Constants::to_integer + Offset;
   const Scalar shifted        = x * log2_e + to_integer;
   const Scalar k              = shifted - to_integer;
@@ -163,7 +163,7 @@ KOKKOS_FORCEINLINE_FUNCTION Scalar vectorizable_expm1(Scalar x) {
 /// than rounding x itself did.
 KOKKOS_FORCEINLINE_FUNCTION float exp_nonpositive(float x) {
   KOKKOS_IF_ON_HOST((return vectorizable_exp(x);))
-  KOKKOS_IF_ON_DEVICE((return fast_exp2(x * 1.44269504088896341f);))
+  KOKKOS_IF_ON_DEVICE((return fast_exp2(x * Kokkos::numbers::log2e_v<float>);))
 }
 
 /// Results below the smallest normal double are 0.
@@ -210,7 +210,7 @@ class ShiftedExp<float> {
  public:
   KOKKOS_FUNCTION explicit ShiftedExp(float shift)
       : m_shift(shift),
-        m_slope(Kokkos::abs(shift) <= 1073741824.0f ? 1.44269504088896341f : 1.0f),
+        m_slope(Kokkos::abs(shift) <= 1073741824.0f ? Kokkos::numbers::log2e_v<float> : 1.0f),
         m_offset(-shift * m_slope) {}
 
   KOKKOS_FUNCTION float operator()(float z) const {

@@ -32,9 +32,9 @@ struct Tile {
   static constexpr bool on_host = Problem::on_host;
   // rows a thread owns
   static constexpr int lanes   = on_host ? Tuning::host_tile_rows : Problem::RowWalk::rows;
-  static constexpr int threads = on_host ? 1 : Tuning::tile_width;  // threads side by side
-  static constexpr int rows    = lanes * threads;                   // rows a tile
-  static constexpr int depth   = on_host ? 8 : 16;                  // classes taken in at once
+  static constexpr int threads = on_host ? 1 : Tuning::tile_width;      // threads side by side
+  static constexpr int rows    = lanes * threads;                       // rows a tile
+  static constexpr int depth = on_host ? Tuning::host_tile_depth : 16;  // classes taken in at once
 
   KOKKOS_FUNCTION static std::int64_t count(std::int64_t all_rows) {
     return (all_rows + rows - 1) / rows;
