@@ -57,13 +57,18 @@ KOKKOS_INLINE_FUNCTION void background_gradient(const RowGradient<Scalar>& gradi
                                                 Scalar (&values)[Size]) {
   bool any_dominant = false;
   unrolled<Size>([&](int e) { any_dominant |= gradient.is_dominant(z[e]); });
-  if (any_dominant)
+  if (any_dominant) {
+    // One, or two that are equal but for rounding.
+    Scalar largest = z[0];
+    unrolled<Size>([&](int e) { largest = larger_of(largest, z[e]); });
+    const Scalar p_less_1 = gradient.probability_less_1(largest);
     unrolled<Size>([&](int e) {
-      values[e] = gradient.is_dominant(z[e]) ? gradient.dominant(z[e], b[e], false)
+      values[e] = gradient.is_dominant(z[e]) ? gradient.dominant(p_less_1, b[e], false)
                                              : gradient.with_background(z[e], b[e]);
     });
-  else
+  } else {
     unrolled<Size>([&](int e) { values[e] = gradient.with_background(z[e], b[e]); });
+  }
 }
 
 /// sum b_j of a row, by the threads of a group.
@@ -141,8 +146,12 @@ KOKKOS_INLINE_FUNCTION void fill_gradient_row(const GradientTask<Problem, Gradie
   using GradientWalk = Walk<typename Problem::ExecutionSpace, Scalar, GradientType>;
   const auto fill    = uncounted_gradient<Scalar>(kind);
   const auto& out    = task.gradient;
+  // A long row's packs start with a cache line, so that no warp writes parts of one.
+  const bool is_long = (end - begin) * static_cast<std::int64_t>(sizeof(GradientType)) >=
+                       line_bytes * std::int64_t(warp_lanes);
   const auto head =
-      GradientWalk::head_size(out.data + row * out.row_stride, out.class_stride, begin, end);
+      GradientWalk::head_size(out.data + row * out.row_stride, out.class_stride, begin, end,
+                              is_long ? unsigned(line_bytes) : GradientWalk::pack_bytes);
   const auto out_of_row = GradientWalk::row(out, row, begin + head);
   GradientWalk::classes(group.thread(), group.threads(), begin, end, head, out_of_row.packed,
                         [&](auto chunk) {

@@ -98,8 +98,9 @@ void launch_packed_kernel(const typename Problem::ExecutionSpace& exec, const st
                           const ForwardResults<typename Problem::Scalar>& results,
                           const GradientTask<Problem, GradientType>& task,
                           const SavedRows<typename Problem::Scalar>& saved) {
-  constexpr int team_packs =
-      P == Pass::forward_backward ? Problem::held_packs : Problem::stream_packs;
+  constexpr int team_packs = P == Pass::forward_backward ? Problem::held_packs
+                             : P == Pass::backward       ? Tuning::written_packs
+                                                         : Problem::stream_packs;
   if (schedule.mapping == Mapping::packed_rows_per_team)
     launch<Problem::resident_threads>(
         exec, label, schedule,

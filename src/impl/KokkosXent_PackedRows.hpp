@@ -20,14 +20,22 @@ template <class Background, class Packs>
 class PacksSweep {
  public:
   using Scalar = typename Packs::scalar_type;
+  using T      = typename Packs::value_type;
+
+  /// 16-bit floats are ordered before they are widened.
+  static constexpr bool takes_words =
+      !Background::exists && widens_in_pairs<T> && std::is_same_v<Scalar, float>;
+  static constexpr int at_once =
+      Packs::template at_once<std::conditional_t<takes_words, T, Scalar>>;
 
   KOKKOS_FUNCTION PacksSweep(const Background& background, Scalar reference)
       : m_background(background), m_reference(reference) {}
 
-  template <class T, int Count, int Run>
-  KOKKOS_FUNCTION void absorb(const PackPositions<Count, Run>& positions,
-                              const Pack<T, Run>* packs) {
-    if constexpr (!Background::exists && widens_in_pairs<T> && std::is_same_v<Scalar, float>) {
+  template <int Count, int Run, bool Whole>
+  KOKKOS_FUNCTION void absorb(const PackPositions<Count, Run, Whole>& positions,
+                              Pack<T, Run>* packs) {
+    fill_missing<Scalar>(positions, packs);
+    if constexpr (takes_words) {
       constexpr int pack_words = Run / 2;
       std::uint32_t words[Count * pack_words];
       unrolled<Count>([&](int p) {
@@ -61,13 +69,14 @@ class PacksSweep {
 
 /// The state of one thread's share of a row, which packs hold the start of; they then hold that of
 /// next_row.
-template <class Background, class Packs, class T>
+template <class Background, class Packs>
 KOKKOS_INLINE_FUNCTION auto sweep_packs(const Background& background,
                                         typename Packs::scalar_type reference, Packs& packs,
-                                        const T* next_row) {
-  PacksSweep<Background, Packs> sweep(background, reference);
-  packs.visit_and_load(
-      next_row, [&](const auto& positions, const auto& loaded) { sweep.absorb(positions, loaded); },
+                                        const typename Packs::value_type* next_row) {
+  using Sweep = PacksSweep<Background, Packs>;
+  Sweep sweep(background, reference);
+  packs.template visit_and_load<Sweep::at_once>(
+      next_row, [&](const auto& positions, auto* loaded) { sweep.absorb(positions, loaded); },
       [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
   return sweep.state();
 }
@@ -75,9 +84,10 @@ KOKKOS_INLINE_FUNCTION auto sweep_packs(const Background& background,
 template <class Background, class Packs>
 KOKKOS_INLINE_FUNCTION auto sweep_packs_first(const Background& background,
                                               typename Packs::scalar_type reference, Packs& packs) {
-  PacksSweep<Background, Packs> sweep(background, reference);
-  packs.visit_first(
-      [&](const auto& positions, const auto& loaded) { sweep.absorb(positions, loaded); },
+  using Sweep = PacksSweep<Background, Packs>;
+  Sweep sweep(background, reference);
+  packs.template visit_first<Sweep::at_once>(
+      [&](const auto& positions, auto* loaded) { sweep.absorb(positions, loaded); },
       [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
   return sweep.state();
 }
@@ -90,6 +100,8 @@ class GradientRowWriter {
   using Scalar     = typename Packs::scalar_type;
   using Background = typename Targets::template BackgroundRow<typename Packs::walk_type, true>;
 
+  static constexpr int at_once = Packs::template at_once<Scalar>;
+
   KOKKOS_FUNCTION GradientRowWriter(const RowGradient<Scalar>& gradient,
                                     const Background& background, GradientType* row,
                                     std::int64_t stride, int head)
@@ -99,9 +111,11 @@ class GradientRowWriter {
         m_stride(Packed ? 1 : stride),
         m_body(row + head * m_stride) {}
 
-  template <class T, int Count, int Run>
-  KOKKOS_FUNCTION void write(const PackPositions<Count, Run>& positions,
-                             const Pack<T, Run>* packs) const {
+  template <class T, int Count, int Run, bool Whole>
+  KOKKOS_FUNCTION void write(const PackPositions<Count, Run, Whole>& positions,
+                             Pack<T, Run>* packs) const {
+    // A class of no row must not pass for the row's dominant one.
+    if constexpr (Background::exists) fill_missing<Scalar>(positions, packs);
     Scalar z[Count * Run];
     widen_packs(positions, packs, z);
     Scalar values[Count * Run];
@@ -133,12 +147,13 @@ class GradientRowWriter {
 template <Mapping M, Pass P, bool PackedGradient, int Packs, class Problem, class GradientType>
 class PackedRows {
  public:
-  using Scalar    = typename Problem::Scalar;
-  using Targets   = typename Problem::Targets;
-  using LogitType = typename Problem::LogitType;
-  using RowWalk   = typename Problem::RowWalk;
-  using RegisterPacks =
-      RowPacks<RowWalk, LogitType, Scalar, Packs, M == Mapping::rows_per_team ? 0 : warp_lanes>;
+  using Scalar                     = typename Problem::Scalar;
+  using Targets                    = typename Problem::Targets;
+  using LogitType                  = typename Problem::LogitType;
+  using RowWalk                    = typename Problem::RowWalk;
+  static constexpr bool team_a_row = M == Mapping::row_per_team;
+  using RegisterPacks = RowPacks<RowWalk, LogitType, Scalar, Packs, team_a_row ? warp_lanes : 0,
+                                 team_a_row && P == Pass::backward>;
 
   static constexpr bool sweeps          = P != Pass::backward;
   static constexpr bool writes_gradient = P != Pass::forward;
@@ -165,35 +180,29 @@ class PackedRows {
   /// What is read of a row ahead of its logits: few registers' worth.
   struct RowInputs {
     std::int64_t row;
-    std::int64_t label;  // Targets::load
-    RowKind kind;
-    Scalar z_target;
-    Scalar max;
-    Scalar log_sum;
+    std::int64_t label      = 0;        // Targets::load
+    const LogitType* logits = nullptr;  // null: not to be read, of a row that does not count
+    Scalar z_target         = 0;
+    Scalar max              = 0;
+    Scalar log_sum          = 0;
+
+    KOKKOS_FUNCTION bool counts() const { return logits != nullptr; }
   };
 
   KOKKOS_FUNCTION bool exists(std::int64_t row) const { return row < m_problem.rows; }
 
-  /// A row that does not exist is an ignored one.
+  /// A row that does not exist does not count.
   KOKKOS_FUNCTION RowInputs load_inputs(std::int64_t row, std::int64_t label) const {
-    RowInputs inputs{row, label, RowKind::ignored, 0, 0, 0};
-    if (!exists(row)) return inputs;
-    inputs.kind = m_problem.targets.kind(label);
-    if (inputs.kind != RowKind::counts) return inputs;
-    inputs.z_target = m_problem.target_logit(row, m_problem.targets.class_of(label));
+    RowInputs inputs{row, label};
+    if (!exists(row) || m_problem.targets.kind(label) != RowKind::counts) return inputs;
+    inputs.logits   = m_problem.logits.data + row * m_problem.logits.row_stride;
+    inputs.z_target = load_value<Scalar>(inputs.logits[label]);
     if constexpr (!sweeps) {
       inputs.max     = m_saved.row_max[row];
       inputs.log_sum = m_saved.row_log_sum[row];
     }
     return inputs;
   }
-  /// The row's logits; null if they are not to be read.
-  KOKKOS_FUNCTION const LogitType* logits_of(const RowInputs& inputs) const {
-    return inputs.kind == RowKind::counts
-               ? m_problem.logits.data + inputs.row * m_problem.logits.row_stride
-               : nullptr;
-  }
-
   /// Groups that share a warp go through their rows together, so that they can merge together.
   template <class Group>
   KOKKOS_FUNCTION RowTotals run_rows(const Group& group) const {
@@ -202,22 +211,25 @@ class PackedRows {
       if (m_task.scale.is_common()) common = m_task.scale(0);
     RegisterPacks packs(group.thread(), group.threads(), m_problem.classes, m_packs_are_all);
     RowTotals totals;
-    RowInputs inputs{group.index(), 0, RowKind::ignored, 0, 0, 0};
-    if (exists(inputs.row)) inputs = load_inputs(inputs.row, m_problem.targets.load(inputs.row));
-    packs.template load<first_load>(logits_of(inputs));
+    const auto load_label = [&](std::int64_t row) {
+      return exists(row) ? m_problem.targets.load(row) : std::int64_t(0);
+    };
+    RowInputs inputs        = load_inputs(group.index(), load_label(group.index()));
+    std::int64_t next_label = load_label(group.index() + std::int64_t(group.count()));
+    packs.template load<first_load>(inputs.logits);
     while (exists(inputs.row - group.place_in_warp())) {
-      const std::int64_t next_row = inputs.row + group.count();
-      std::int64_t next_label     = inputs.label;
-      if (exists(next_row)) next_label = m_problem.targets.load(next_row);
+      const std::int64_t next_row   = inputs.row + group.count();
+      const std::int64_t label_then = load_label(next_row + group.count());
       RowInputs next{};
-      if (inputs.kind != RowKind::counts && group.has_warp()) {
+      if (!inputs.counts() && group.has_warp()) {
         next = load_inputs(next_row, next_label);
-        packs.template load<first_load>(logits_of(next));
+        packs.template load<first_load>(next.logits);
         pass_over(group, inputs, totals);
       } else {
         run_row(group, inputs, common, next_row, next_label, next, packs, totals);
       }
-      inputs = next;
+      inputs     = next;
+      next_label = label_then;  // loaded two rows ahead: loads wait for it
     }
     return totals;
   }
@@ -226,11 +238,10 @@ class PackedRows {
   template <class Group>
   KOKKOS_FUNCTION void pass_over(const Group& group, const RowInputs& inputs,
                                  RowTotals& totals) const {
-    if constexpr (sweeps)
-      put(group, inputs.row, m_problem.targets.target(inputs.label),
-          unread_row<Scalar>(inputs.kind), totals);
+    const auto target = m_problem.targets.target(inputs.label);
+    if constexpr (sweeps) put(group, inputs.row, target, unread_row<Scalar>(target.kind), totals);
     if constexpr (writes_gradient)
-      fill_gradient_row<Problem>(m_task, group, inputs.row, inputs.kind, 0, m_problem.classes);
+      fill_gradient_row<Problem>(m_task, group, inputs.row, target.kind, 0, m_problem.classes);
   }
 
   template <class Group>
@@ -247,7 +258,7 @@ class PackedRows {
                                std::int64_t next_row, std::int64_t next_label, RowInputs& next,
                                RegisterPacks& packs, RowTotals& totals) const {
     const std::int64_t row = inputs.row;
-    const bool counts      = group.has_warp() || inputs.kind == RowKind::counts;
+    const bool counts      = group.has_warp() || inputs.counts();
     const typename Targets::template BackgroundRow<RowWalk, true> background(m_problem.targets, row,
                                                                              packs.head());
     // In place, a lane may be writing the row before another has come so far.
@@ -261,13 +272,13 @@ class PackedRows {
         state = sweep_packs_first(background, reference, packs);
       } else {
         next  = load_inputs(next_row, next_label);
-        state = sweep_packs(background, reference, packs, logits_of(next));
+        state = sweep_packs(background, reference, packs, next.logits);
       }
       state = group.template merge<Callers::whole_warp>(state);
       if constexpr (Targets::has_background)
         state.gap += m_problem.known_background_total() * (shift_of(state.max) - reference);
       if (counts) {
-        const auto target = m_problem.targets.target(inputs.label);
+        const auto target = m_problem.targets.counting_target(inputs.label);
         const auto result = finish_row(m_problem, target, state, z_target);
         put(group, row, target, result, totals);
         statistics = result.statistics;
@@ -283,19 +294,20 @@ class PackedRows {
       const RowGradient<Scalar> gradient(target, statistics, scale);
       const bool holds_spike = counts && target.cls >= 0 && packs.visits(target.cls);
       next                   = load_inputs(next_row, next_label);
-      const GradientRowWriter<PackedGradient, RegisterPacks, Targets, GradientType> writer(
-          gradient, background, m_task.gradient.data + row * m_task.gradient.row_stride,
-          m_task.gradient.class_stride, packs.head());
-      const auto write = [&](const auto& positions, const auto& loaded) {
+      using Writer = GradientRowWriter<PackedGradient, RegisterPacks, Targets, GradientType>;
+      const Writer writer(gradient, background,
+                          m_task.gradient.data + row * m_task.gradient.row_stride,
+                          m_task.gradient.class_stride, packs.head());
+      const auto write = [&](const auto& positions, auto* loaded) {
         writer.write(positions, loaded);
       };
       const auto write_edge = [&](std::int64_t cls, Scalar z) {
         if (counts) writer.write_edge(cls, z);
       };
       if constexpr (sweeps)
-        packs.visit_second_and_load(logits_of(next), write, write_edge);
+        packs.template visit_second_and_load<Writer::at_once>(next.logits, write, write_edge);
       else
-        packs.visit_and_load(logits_of(next), write, write_edge);
+        packs.template visit_and_load<Writer::at_once>(next.logits, write, write_edge);
       if (holds_spike) store_spike(m_problem, gradient, row, target.cls, z_target, m_task.gradient);
     }
     if (!counts && exists(row)) pass_over(group, inputs, totals);

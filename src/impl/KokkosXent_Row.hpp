@@ -19,6 +19,8 @@ template <class ExecutionSpace>
 inline constexpr bool runs_on_host =
     std::is_same_v<typename ExecutionSpace::memory_space, Kokkos::HostSpace>;
 
+inline constexpr int line_bytes = 128;  // of a device's cache
+
 /// Element (row, class) of an operand is at data[row * row_stride + class * class_stride].
 template <class T>
 struct Matrix {
@@ -146,14 +148,17 @@ struct Walk {
   template <class U>
   using Vector = Pack<U, run>;
 
-  /// Classes before the first one of [begin, end) whose logit is aligned for a pack.
+  static constexpr unsigned pack_bytes = alignof(Vector<T>);
+
+  /// Classes before the first one of [begin, end) whose logit is aligned to that many bytes; as it
+  /// is, for a pack.
   KOKKOS_FUNCTION static std::int64_t head_size(const T* row, std::int64_t stride,
-                                                std::int64_t begin, std::int64_t end) {
+                                                std::int64_t begin, std::int64_t end,
+                                                unsigned alignment = pack_bytes) {
     if constexpr (on_host) return 0;
     if (stride != 1) return 0;
-    const auto past = reinterpret_cast<std::uintptr_t>(row + begin) % alignof(Vector<T>);
-    const auto head =
-        past == 0 ? 0 : static_cast<std::int64_t>((alignof(Vector<T>) - past) / sizeof(T));
+    const auto past = reinterpret_cast<std::uintptr_t>(row + begin) % alignment;
+    const auto head = past == 0 ? 0 : static_cast<std::int64_t>((alignment - past) / sizeof(T));
     return head < end - begin ? head : end - begin;
   }
 
@@ -340,11 +345,11 @@ KOKKOS_INLINE_FUNCTION void load_one_pack(const Row<const T>& row,
   }
 }
 
-/// How many packs are visited at once: the values of a whole chunk would take too many registers. A
-/// power of two that divides Packs.
-template <class Scalar, int Run, int Packs>
+/// How many packs are visited at once: the values of a whole chunk would take too many registers.
+/// Value: as what they are worked on. A power of two that divides Packs.
+template <class Value, int Run, int Packs>
 inline constexpr int packs_at_once = [] {
-  constexpr int most_values = 64 / static_cast<int>(sizeof(Scalar));
+  constexpr int most_values = 64 / static_cast<int>(sizeof(Value));
   int packs                 = 1;
   while (Packs % (2 * packs) == 0 && 2 * packs * Run <= most_values) packs *= 2;
   return packs;
@@ -389,24 +394,39 @@ KOKKOS_INLINE_FUNCTION void visit_chunk(const Row<const T>& row,
 }
 
 /// `Count` packs of a row's body, of Run classes each: first, first + step, ... Of the packs from
-/// first on, `left` exist.
-template <int Count, int Run>
+/// first on, `left` exist. Whole: those are all.
+template <int Count, int Run, bool Whole>
 struct PackPositions {
   int first;
   int step;
   int left;
   int head;  // the class at which pack 0 starts
 
-  KOKKOS_FUNCTION bool exists(int p) const { return p * step < left; }
-  KOKKOS_FUNCTION Chunk<Count * Run, Run, true> chunk() const {
+  KOKKOS_FUNCTION bool exists(int p) const { return Whole || p * step < left; }
+  KOKKOS_FUNCTION bool all_exist() const { return exists(Count - 1); }
+  KOKKOS_FUNCTION Chunk<Count * Run, Run, !Whole> chunk() const {
     return {head + std::int64_t(first) * Run, std::int64_t(step) * Run,
             head + (std::int64_t(first) + left) * Run};
   }
 };
 
-/// The values of packs; -inf for classes that do not exist.
-template <class Scalar, class T, int Count, int Run>
-KOKKOS_INLINE_FUNCTION void widen_packs(const PackPositions<Count, Run>& positions,
+/// Makes packs that do not exist -inf, where T stores that.
+template <class Scalar, class T, int Count, int Run, bool Whole>
+KOKKOS_INLINE_FUNCTION void fill_missing(const PackPositions<Count, Run, Whole>& positions,
+                                         Pack<T, Run>* packs) {
+  if constexpr (stores_infinity<T>) {
+    if (positions.all_exist()) return;
+    Scalar values[Run];
+    unrolled<Run>([&](int e) { values[e] = -Kokkos::Experimental::infinity_v<Scalar>; });
+    const auto missing = round_pack<T, Run>(values, 0);
+    unrolled<Count>([&](int p) {
+      if (!positions.exists(p)) packs[p] = missing;
+    });
+  }
+}
+/// The values of packs, whose missing ones are filled; -inf for classes that do not exist.
+template <class Scalar, class T, int Count, int Run, bool Whole>
+KOKKOS_INLINE_FUNCTION void widen_packs(const PackPositions<Count, Run, Whole>& positions,
                                         const Pack<T, Run>* packs, Scalar (&values)[Count * Run]) {
   unrolled<Count>([&](int p) {
     if (stores_infinity<T> || positions.exists(p))
@@ -428,21 +448,33 @@ KOKKOS_INLINE_FUNCTION void widen_packs(const PackPositions<Count, Run>& positio
 /// rows of fewer than 2^31 packs, and a group of no fewer threads than a row has classes outside
 /// its packs (its edges).
 ///
-/// visit(positions, packs) is called for packs, visit_edge(class, value) for the edges. Where T
-/// stores -inf, packs that do not exist hold it.
-template <class W, class T, class Scalar, int Packs, int Step>
+/// Lines: packs are to start with a cache line, as far as the group has threads for the edges then,
+/// so that no warp writes parts of one; and one loop visits the last packs with the others, since
+/// code that writes does not fit the instruction cache twice.
+///
+/// visit(positions, packs) is called for AtOnce packs at a time, which hold anything where they do
+/// not exist and which it may change, visit_edge(class, value) for the edges.
+template <class W, class T, class Scalar, int Packs, int Step, bool Lines>
 class RowPacks {
  public:
   using walk_type   = W;
   using scalar_type = Scalar;
+  using value_type  = T;
 
-  static constexpr int run     = W::run;
-  static constexpr int at_once = packs_at_once<Scalar, run, Packs>;
-  static_assert(Packs % at_once == 0);
+  static constexpr int run = W::run;
+  /// How many packs to visit at once, if they are worked on as values of type Value.
+  template <class Value>
+  static constexpr int at_once = packs_at_once<Value, run, Packs>;
 
   /// packs_are_all: no row has edges.
   KOKKOS_FUNCTION RowPacks(int thread, int threads, std::int64_t classes, bool packs_are_all)
-      : m_thread(thread), m_threads(threads), m_classes(classes), m_packs_are_all(packs_are_all) {}
+      : m_thread(thread),
+        m_threads(threads),
+        m_alignment(Lines && threads >= line_bytes / static_cast<int>(sizeof(T)) + run
+                        ? line_bytes
+                        : static_cast<int>(W::pack_bytes)),
+        m_classes(classes),
+        m_packs_are_all(packs_are_all) {}
 
   /// Loads the start of a row, over what is of no more use; null: of none.
   template <Reuse R>
@@ -452,41 +484,45 @@ class RowPacks {
   }
 
   /// The only visit of a row; loads the start of next_row.
-  template <class Visit, class VisitEdge>
+  template <int AtOnce, class Visit, class VisitEdge>
   KOKKOS_FUNCTION void visit_and_load(const T* next_row, const Visit& visit,
                                       const VisitEdge& visit_edge) {
     visit_own_edge(visit_edge);
-    visit_all_but_last<Reuse::none>(visit);
-    fill_missing();
-    const Place place = m_place;
-    move_to(next_row);
-    visit_and_load_last<Reuse::none>(place, visit);
+    if constexpr (!Lines) visit_all_but_last<AtOnce, Reuse::none>(visit);
+    for (bool more = true; more;) {
+      const Place place = m_place;
+      more              = Lines && has_more();
+      if (more)
+        advance_by(Packs * m_threads);
+      else
+        move_to(next_row);
+      visit_and_load_last<AtOnce, Reuse::none>(place, visit);
+    }
   }
 
   /// The first of two visits of a row.
-  template <class Visit, class VisitEdge>
+  template <int AtOnce, class Visit, class VisitEdge>
   KOKKOS_FUNCTION void visit_first(const Visit& visit, const VisitEdge& visit_edge) {
     visit_own_edge(visit_edge);
-    visit_all_but_last<Reuse::likely>(visit);
-    fill_missing();
-    unrolled<Packs / at_once>([&](int g) {
-      if (has_group(m_place, g)) visit_group(m_place, g, visit);
+    visit_all_but_last<AtOnce, Reuse::likely>(visit);
+    unrolled<Packs / AtOnce>([&](int g) {
+      if (has_group<AtOnce>(m_place, g)) visit_group<AtOnce, false>(m_place, g, visit);
     });
     unrolled<Packs>([&](int p) { forget_uses(m_packs[p]); });
   }
   /// The second one; loads the start of next_row.
-  template <class Visit, class VisitEdge>
+  template <int AtOnce, class Visit, class VisitEdge>
   KOKKOS_FUNCTION void visit_second_and_load(const T* next_row, const Visit& visit,
                                              const VisitEdge& visit_edge) {
     visit_own_edge(visit_edge);
     while (m_place.first > first_pack()) {
       const Place place = m_place;
       advance_by(-Packs * m_threads);
-      visit_and_load_last<Reuse::none>(place, visit);
+      visit_and_load_last<AtOnce, Reuse::none>(place, visit);
     }
     const Place place = m_place;
     move_to(next_row);
-    visit_and_load_last<Reuse::likely>(place, visit);
+    visit_and_load_last<AtOnce, Reuse::likely>(place, visit);
   }
 
   /// Classes before the first pack.
@@ -516,51 +552,43 @@ class RowPacks {
   }
   /// Whether any pack of a group exists. The branch also keeps compilers from working on all groups
   /// at the same time, for which there are not registers enough.
+  template <int AtOnce>
   KOKKOS_FUNCTION bool has_group(const Place& place, int g) const {
-    return g * at_once * step() < place.left;
+    return g * AtOnce * step() < place.left;
   }
 
-  template <class Visit>
-  KOKKOS_FUNCTION void visit_group(const Place& place, int g, const Visit& visit) const {
-    const int before = g * at_once * step();
-    const PackPositions<at_once, run> positions{place.first + before, step(), place.left - before,
-                                                place.head};
-    visit(positions, m_packs + g * at_once);
+  template <int AtOnce, bool Whole, class Visit>
+  KOKKOS_FUNCTION void visit_group(const Place& place, int g, const Visit& visit) {
+    const int before = g * AtOnce * step();
+    const PackPositions<AtOnce, run, Whole> positions{place.first + before, step(),
+                                                      place.left - before, place.head};
+    visit(positions, m_packs + g * AtOnce);
   }
-  template <Reuse R, class Visit>
+  /// Whether the row goes on after the packs in registers.
+  KOKKOS_FUNCTION bool has_more() const { return m_place.left > Packs * m_threads; }
+
+  template <int AtOnce, Reuse R, class Visit>
   KOKKOS_FUNCTION void visit_all_but_last(const Visit& visit) {
-    const int advance = Packs * m_threads;
-    while (m_place.left > advance) {
+    while (has_more()) {
       const Place place = m_place;
-      advance_by(advance);
-      unrolled<Packs / at_once>([&](int g) {
-        visit_group(place, g, visit);
-        unrolled<at_once>([&](int p) { load_one<R>(g * at_once + p); });
+      advance_by(Packs * m_threads);
+      unrolled<Packs / AtOnce>([&](int g) {
+        visit_group<AtOnce, true>(place, g, visit);
+        unrolled<AtOnce>([&](int p) { load_one<R>(g * AtOnce + p); });
       });
     }
   }
   /// Visits what belongs to place, and loads what belongs to m_place.
-  template <Reuse R, class Visit>
+  template <int AtOnce, Reuse R, class Visit>
   KOKKOS_FUNCTION void visit_and_load_last(const Place& place, const Visit& visit) {
-    unrolled<Packs / at_once>([&](int g) {
-      if (has_group(place, g)) visit_group(place, g, visit);
-      unrolled<at_once>([&](int p) { load_one<R>(g * at_once + p); });
+    unrolled<Packs / AtOnce>([&](int g) {
+      if (has_group<AtOnce>(place, g)) visit_group<AtOnce, false>(place, g, visit);
+      unrolled<AtOnce>([&](int p) { load_one<R>(g * AtOnce + p); });
     });
   }
   template <Reuse R>
   KOKKOS_FUNCTION void load_one(int p) {
     if (p * step() < m_place.left) m_packs[p] = load_pack<R, RowPack>(m_next + p * step());
-  }
-  KOKKOS_FUNCTION void fill_missing() {
-    if constexpr (stores_infinity<T>) {
-      if (m_place.left > (Packs - 1) * step()) return;
-      Scalar values[run];
-      unrolled<run>([&](int e) { values[e] = -Kokkos::Experimental::infinity_v<Scalar>; });
-      const auto missing = round_pack<T, run>(values, 0);
-      unrolled<Packs>([&](int p) {
-        if (p * step() >= m_place.left) m_packs[p] = missing;
-      });
-    }
   }
   KOKKOS_FUNCTION void advance_by(int packs) {
     m_place.first += packs;
@@ -570,7 +598,8 @@ class RowPacks {
   KOKKOS_FUNCTION void move_to(const T* row) {
     m_place = {0, first_pack(), 0};
     if (!row) return;
-    if (!m_packs_are_all) m_place.head = static_cast<int>(W::head_size(row, 1, 0, m_classes));
+    if (!m_packs_are_all)
+      m_place.head = static_cast<int>(W::head_size(row, 1, 0, m_classes, m_alignment));
     m_place.left = static_cast<int>((m_classes - head()) / run) - m_place.first;
     m_next       = reinterpret_cast<const RowPack*>(row + head()) + m_place.first;
     if (!m_packs_are_all && own_edge() < m_classes) m_edge_value = row[own_edge()];
@@ -592,6 +621,7 @@ class RowPacks {
 
   int m_thread;
   int m_threads;
+  int m_alignment;  // bytes, of a row's first pack
   std::int64_t m_classes;
   bool m_packs_are_all;
   const RowPack* m_next = nullptr;  // what m_packs[0] was loaded from
@@ -601,8 +631,8 @@ class RowPacks {
 };
 
 /// Rounds values into the packs of a row whose body starts at `body`.
-template <class T, class Scalar, int Count, int Run>
-KOKKOS_INLINE_FUNCTION void store_packs(T* body, const PackPositions<Count, Run>& positions,
+template <class T, class Scalar, int Count, int Run, bool Whole>
+KOKKOS_INLINE_FUNCTION void store_packs(T* body, const PackPositions<Count, Run, Whole>& positions,
                                         const Scalar (&values)[Count * Run]) {
   auto* const packs = reinterpret_cast<Pack<T, Run>*>(body) + positions.first;
   unrolled<Count>([&](int p) {
@@ -611,9 +641,9 @@ KOKKOS_INLINE_FUNCTION void store_packs(T* body, const PackPositions<Count, Run>
   });
 }
 /// The same, class by class, into a row whose packs are not those of the logits.
-template <class T, class Scalar, int Count, int Run>
+template <class T, class Scalar, int Count, int Run, bool Whole>
 KOKKOS_INLINE_FUNCTION void store_classes(T* body, std::int64_t stride,
-                                          const PackPositions<Count, Run>& positions,
+                                          const PackPositions<Count, Run, Whole>& positions,
                                           const Scalar (&values)[Count * Run]) {
   unrolled<Count>([&](int p) {
     const std::int64_t first = (std::int64_t(positions.first) + p * positions.step) * Run;

@@ -41,6 +41,8 @@ struct Tuning {
   static constexpr int stream_packs           = 12;   // the same for a team a row
   static constexpr int held_packs             = 16;   // the same where a row is visited twice
   static constexpr int packs_large            = 8;    // the last two for kernels of larger states
+  static constexpr int written_packs          = 8;    // the same where the gradient is written only
+  static constexpr int smaller_team_percent   = 92;   // of the time, or less: a smaller team
   static constexpr int packed_team            = 512;  // threads of a multiprocessor, team a row
   static constexpr int one_warp_bytes     = 16384;  // rows visited once, up to this: one warp a row
   static constexpr int shared_team_bytes  = 8192;   // of these, up to this: in a team with others
@@ -247,21 +249,24 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
         (balanced(groups(warp_lanes, shape.resident_threads)) + schedule.team - 1) / schedule.team);
     return true;
   }
-  std::int64_t least     = 0;
-  const bool one_warp    = shape.row_bytes() <= Tuning::one_warp_bytes;
-  const int first_team   = one_warp ? warp_lanes : 2 * warp_lanes;
-  const int largest_team = one_warp ? warp_lanes : Tuning::packed_team;
-  for (int team = first_team; team <= largest_team; team *= 2) {
+  schedule.mapping    = Mapping::packed_row_per_team;
+  schedule.vector     = 1;
+  const bool one_warp = shape.pass == Pass::forward && shape.row_bytes() <= Tuning::one_warp_bytes;
+  const int row_overhead = shape.pass == Pass::forward ? Tuning::row_overhead_packs : 0;
+  const auto cost        = [&](int team) {  // the time of all rows, in packs that a thread visits
     const std::int64_t at_a_time = groups(team, Tuning::packed_team);
-    const std::int64_t rounds    = (shape.rows + at_a_time - 1) / at_a_time;
-    const std::int64_t cost      = rounds * (packs_each(team) + Tuning::row_overhead_packs);
-    if (least != 0 && cost >= least) continue;
-    least            = cost;
-    schedule.mapping = Mapping::packed_row_per_team;
-    schedule.vector  = 1;
-    schedule.team    = team;
-    schedule.league  = static_cast<int>(balanced(at_a_time));
+    return (shape.rows + at_a_time - 1) / at_a_time * (packs_each(team) + row_overhead);
+  };
+  // Memory is fastest with few places to read or write at a time.
+  int team = one_warp ? warp_lanes : Tuning::packed_team;
+  if (shape.pass == Pass::backward)
+    while (team > warp_lanes && packs_each(team) < Tuning::written_packs) team /= 2;
+  schedule.team = team;
+  while (team >= 4 * warp_lanes) {
+    team /= 2;
+    if (cost(team) * 100 < cost(schedule.team) * Tuning::smaller_team_percent) schedule.team = team;
   }
+  schedule.league = static_cast<int>(balanced(groups(schedule.team, Tuning::packed_team)));
   return true;
 }
 

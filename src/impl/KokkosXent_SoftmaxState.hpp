@@ -439,8 +439,11 @@ class LaneStates {
       const ShiftedExp<Scalar> exp(shift_of(new_max[l]));
       const Scalar first_exp = exp(others[l]);
       Scalar sums[4]         = {first_exp, 0, 0, 0};
-      unrolled<Size / Lanes - 1>(
-          [&](int d) { sums[(d + 1) % 4] += exp(others[(d + 1) * Lanes + l]); });
+      unrolled<Size / Lanes - 1>([&](int d) {
+        const int e        = d + 1;
+        const Scalar value = exp(others[e * Lanes + l]);
+        sums[e % 4]        = e < 4 ? value : sums[e % 4] + value;
+      });
       first[l] = exp.factor() * first_exp;
       sum[l]   = exp.factor() * ((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }

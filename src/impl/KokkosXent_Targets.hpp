@@ -75,7 +75,11 @@ class IndexTargets {
   }
   KOKKOS_FUNCTION RowTarget<Scalar> target(std::int64_t label) const {
     const RowKind row_kind = kind(label);
-    if (row_kind != RowKind::counts) return {row_kind, -1, 0, 0};
+    return row_kind == RowKind::counts ? counting_target(label)
+                                       : RowTarget<Scalar>{row_kind, -1, 0, 0};
+  }
+  /// The same of a label whose row counts.
+  KOKKOS_FUNCTION RowTarget<Scalar> counting_target(std::int64_t label) const {
     const Scalar weight = m_weights(label);
     return {RowKind::counts, label, m_keep * weight, weight};
   }
@@ -265,8 +269,10 @@ class RowGradient {
         m_total(m_spike + m_background_total),
         m_scaled_total(scale * m_total * m_inverse_sum) {}
 
-  KOKKOS_FUNCTION Scalar log_probability(Scalar z) const { return (z - m_max) - m_log_sum; }
   KOKKOS_FUNCTION Scalar probability(Scalar z) const { return exp_below(z, m_max) * m_inverse_sum; }
+  KOKKOS_FUNCTION Scalar probability_less_1(Scalar z) const {
+    return expm1_nonpositive((z - m_max) - m_log_sum);
+  }
 
   /// The gradient of a class without mass, as a function of its logit.
   KOKKOS_FUNCTION auto plain() const {
@@ -290,13 +296,13 @@ class RowGradient {
   /// Whether a class holds more than half the probability, so that A p - q would cancel.
   KOKKOS_FUNCTION bool is_dominant(Scalar z) const { return z - m_max > m_dominant_below_max; }
   /// A (p - 1) + (A - q), which does not cancel, for a class with background mass b, and the spike.
-  KOKKOS_FUNCTION Scalar dominant(Scalar z, Scalar b, bool holds_spike) const {
+  KOKKOS_FUNCTION Scalar dominant(Scalar p_less_1, Scalar b, bool holds_spike) const {
     const Scalar other_mass = (m_background_total - b) + (holds_spike ? Scalar(0) : m_spike);
-    return m_scale * (m_total * expm1_nonpositive(log_probability(z)) + other_mass);
+    return m_scale * (m_total * p_less_1 + other_mass);
   }
   /// The class that holds the spike, and background mass b.
   KOKKOS_FUNCTION Scalar at_spike(Scalar z, Scalar b) const {
-    if (is_dominant(z) || m_background_total == 0) return dominant(z, b, true);
+    if (is_dominant(z) || m_background_total == 0) return dominant(probability_less_1(z), b, true);
     return m_scale * (m_total * probability(z) - (b + m_spike));
   }
 

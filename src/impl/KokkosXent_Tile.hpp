@@ -428,7 +428,8 @@ class TileGradients {
     if (any_dominant)
       unrolled<Size>([&](int e) {
         const auto gradient = row_gradient(e % lanes);
-        if (gradient.is_dominant(z[e])) values[e] = gradient.dominant(z[e], b[e], false);
+        if (gradient.is_dominant(z[e]))
+          values[e] = gradient.dominant(gradient.probability_less_1(z[e]), b[e], false);
       });
     fill_uncounted(values);
   }

@@ -191,6 +191,7 @@ TYPED_TEST_P(RowMappings, FewLongRows) {
 TYPED_TEST_P(RowMappings, LabelSmoothingAndClassWeights) {
   for (const std::int64_t classes : {1, 7, 64, 129, 1000, 4099, 8192})
     this->expect_right(300, classes, true);
+  for (const std::int64_t classes : {129, 1000, 9001}) this->expect_right(3001, classes, true);
   for (const std::int64_t classes : {20011, 65536, 131080}) this->expect_right(160, classes, true);
   for (const std::int64_t rows : {1, 64}) this->expect_right(rows, 50257, true);
 }
