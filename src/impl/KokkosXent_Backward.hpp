@@ -58,7 +58,7 @@ KOKKOS_INLINE_FUNCTION void background_gradient(const RowGradient<Scalar>& gradi
   bool any_dominant = false;
   unrolled<Size>([&](int e) { any_dominant |= gradient.is_dominant(z[e]); });
   if (any_dominant) {
-    // One, or two that are equal but for rounding.
+    // There is one, so that its exponential is one for all classes.
     Scalar largest = z[0];
     unrolled<Size>([&](int e) { largest = larger_of(largest, z[e]); });
     const Scalar p_less_1 = gradient.probability_less_1(largest);
@@ -146,12 +146,12 @@ KOKKOS_INLINE_FUNCTION void fill_gradient_row(const GradientTask<Problem, Gradie
   using GradientWalk = Walk<typename Problem::ExecutionSpace, Scalar, GradientType>;
   const auto fill    = uncounted_gradient<Scalar>(kind);
   const auto& out    = task.gradient;
-  // A long row's packs start with a cache line, so that no warp writes parts of one.
+  // A long row's packs start with a cache line, so that warps write whole ones.
   const bool is_long = (end - begin) * static_cast<std::int64_t>(sizeof(GradientType)) >=
                        line_bytes * std::int64_t(warp_lanes);
   const auto head =
       GradientWalk::head_size(out.data + row * out.row_stride, out.class_stride, begin, end,
-                              is_long ? unsigned(line_bytes) : GradientWalk::pack_bytes);
+                              is_long ? unsigned(line_bytes) : GradientWalk::pack_alignment);
   const auto out_of_row = GradientWalk::row(out, row, begin + head);
   GradientWalk::classes(group.thread(), group.threads(), begin, end, head, out_of_row.packed,
                         [&](auto chunk) {

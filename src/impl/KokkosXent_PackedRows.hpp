@@ -147,13 +147,14 @@ class GradientRowWriter {
 template <Mapping M, Pass P, bool PackedGradient, int Packs, class Problem, class GradientType>
 class PackedRows {
  public:
-  using Scalar                     = typename Problem::Scalar;
-  using Targets                    = typename Problem::Targets;
-  using LogitType                  = typename Problem::LogitType;
-  using RowWalk                    = typename Problem::RowWalk;
-  static constexpr bool team_a_row = M == Mapping::row_per_team;
-  using RegisterPacks = RowPacks<RowWalk, LogitType, Scalar, Packs, team_a_row ? warp_lanes : 0,
-                                 team_a_row && P == Pass::backward>;
+  using Scalar                   = typename Problem::Scalar;
+  using Targets                  = typename Problem::Targets;
+  using LogitType                = typename Problem::LogitType;
+  using RowWalk                  = typename Problem::RowWalk;
+  static constexpr bool has_team = M == Mapping::row_per_team;
+  static constexpr bool lines    = has_team && P == Pass::backward;
+  using RegisterPacks =
+      RowPacks<RowWalk, LogitType, Scalar, Packs, has_team ? warp_lanes : 0, lines>;
 
   static constexpr bool sweeps          = P != Pass::backward;
   static constexpr bool writes_gradient = P != Pass::forward;
@@ -167,7 +168,7 @@ class PackedRows {
         m_task(task),
         m_saved(saved),
         m_vector_length(schedule.vector),
-        m_packs_are_all(schedule.packs_are_all) {}
+        m_packs_are_all(schedule.packs_are_all && (!lines || rows_start_lines(problem.logits))) {}
 
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
@@ -177,6 +178,11 @@ class PackedRows {
   }
 
  private:
+  static bool rows_start_lines(const Matrix<const LogitType>& logits) {
+    const auto pitch = static_cast<std::uintptr_t>(logits.row_stride) * sizeof(LogitType);
+    return (reinterpret_cast<std::uintptr_t>(logits.data) | pitch) % line_bytes == 0;
+  }
+
   /// What is read of a row ahead of its logits: few registers' worth.
   struct RowInputs {
     std::int64_t row;
@@ -218,8 +224,8 @@ class PackedRows {
     std::int64_t next_label = load_label(group.index() + std::int64_t(group.count()));
     packs.template load<first_load>(inputs.logits);
     while (exists(inputs.row - group.place_in_warp())) {
-      const std::int64_t next_row   = inputs.row + group.count();
-      const std::int64_t label_then = load_label(next_row + group.count());
+      const std::int64_t next_row         = inputs.row + group.count();
+      const std::int64_t label_after_next = load_label(next_row + group.count());
       RowInputs next{};
       if (!inputs.counts() && group.has_warp()) {
         next = load_inputs(next_row, next_label);
@@ -229,7 +235,7 @@ class PackedRows {
         run_row(group, inputs, common, next_row, next_label, next, packs, totals);
       }
       inputs     = next;
-      next_label = label_then;  // loaded two rows ahead: loads wait for it
+      next_label = label_after_next;  // so that the next row's loads need not wait for it
     }
     return totals;
   }
@@ -242,6 +248,18 @@ class PackedRows {
     if constexpr (sweeps) put(group, inputs.row, target, unread_row<Scalar>(target.kind), totals);
     if constexpr (writes_gradient)
       fill_gradient_row<Problem>(m_task, group, inputs.row, target.kind, 0, m_problem.classes);
+  }
+
+  /// sum b_j (reference - z_j) of a row that holds infinities, for which classes without mass are
+  /// to be left out.
+  template <class Group>
+  KOKKOS_FUNCTION Scalar sum_gap(const Group& group, std::int64_t row, Scalar reference) const {
+    LaneSums<Scalar, 1> sums;
+    for (std::int64_t cls = group.thread(); cls < m_problem.classes; cls += group.threads()) {
+      const Scalar b = m_problem.targets.background(row, cls);
+      sums.add(0, keep_if(b != 0, b * (reference - m_problem.logit(row, cls))));
+    }
+    return group.sum(sums[0]);
   }
 
   template <class Group>
@@ -275,8 +293,10 @@ class PackedRows {
         state = sweep_packs(background, reference, packs, next.logits);
       }
       state = group.template merge<Callers::whole_warp>(state);
-      if constexpr (Targets::has_background)
+      if constexpr (Targets::has_background) {
+        if (counts && !Kokkos::isfinite(state.gap)) state.gap = sum_gap(group, row, reference);
         state.gap += m_problem.known_background_total() * (shift_of(state.max) - reference);
+      }
       if (counts) {
         const auto target = m_problem.targets.counting_target(inputs.label);
         const auto result = finish_row(m_problem, target, state, z_target);
@@ -292,7 +312,7 @@ class PackedRows {
       Scalar scale      = common_scale;
       if (counts && !m_task.scale.is_common()) scale = m_task.scale(row);
       const RowGradient<Scalar> gradient(target, statistics, scale);
-      const bool holds_spike = counts && target.cls >= 0 && packs.visits(target.cls);
+      const bool holds_spike = counts && packs.visits(target.cls);
       next                   = load_inputs(next_row, next_label);
       using Writer = GradientRowWriter<PackedGradient, RegisterPacks, Targets, GradientType>;
       const Writer writer(gradient, background,

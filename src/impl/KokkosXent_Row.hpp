@@ -148,16 +148,16 @@ struct Walk {
   template <class U>
   using Vector = Pack<U, run>;
 
-  static constexpr unsigned pack_bytes = alignof(Vector<T>);
+  static constexpr unsigned pack_alignment = alignof(Vector<T>);
 
-  /// Classes before the first one of [begin, end) whose logit is aligned to that many bytes; as it
-  /// is, for a pack.
+  /// Classes before the first one of [begin, end) that lies at a multiple of `alignment` bytes, a
+  /// power of two; without it, at one that is aligned for a pack.
   KOKKOS_FUNCTION static std::int64_t head_size(const T* row, std::int64_t stride,
                                                 std::int64_t begin, std::int64_t end,
-                                                unsigned alignment = pack_bytes) {
+                                                unsigned alignment = pack_alignment) {
     if constexpr (on_host) return 0;
     if (stride != 1) return 0;
-    const auto past = reinterpret_cast<std::uintptr_t>(row + begin) % alignment;
+    const auto past = reinterpret_cast<std::uintptr_t>(row + begin) & (alignment - 1);
     const auto head = past == 0 ? 0 : static_cast<std::int64_t>((alignment - past) / sizeof(T));
     return head < end - begin ? head : end - begin;
   }
@@ -448,9 +448,9 @@ KOKKOS_INLINE_FUNCTION void widen_packs(const PackPositions<Count, Run, Whole>& 
 /// rows of fewer than 2^31 packs, and a group of no fewer threads than a row has classes outside
 /// its packs (its edges).
 ///
-/// Lines: packs are to start with a cache line, as far as the group has threads for the edges then,
-/// so that no warp writes parts of one; and one loop visits the last packs with the others, since
-/// code that writes does not fit the instruction cache twice.
+/// Lines: packs start with a cache line, if the group has threads for the edges then, so that warps
+/// write whole lines in place; and one loop visits the last packs with the others, since the code
+/// that writes should fit the instruction cache.
 ///
 /// visit(positions, packs) is called for AtOnce packs at a time, which hold anything where they do
 /// not exist and which it may change, visit_edge(class, value) for the edges.
@@ -472,7 +472,7 @@ class RowPacks {
         m_threads(threads),
         m_alignment(Lines && threads >= line_bytes / static_cast<int>(sizeof(T)) + run
                         ? line_bytes
-                        : static_cast<int>(W::pack_bytes)),
+                        : static_cast<int>(W::pack_alignment)),
         m_classes(classes),
         m_packs_are_all(packs_are_all) {}
 

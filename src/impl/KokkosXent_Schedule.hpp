@@ -37,20 +37,21 @@ struct Tuning {
   static constexpr int medium_row_bytes       = 16384;  // rows up to this: row_team_medium
   static constexpr int row_team_medium        = 128;
   static constexpr int row_team_long          = 256;
-  static constexpr int lane_packs             = 8;    // 16-byte packs in registers, one warp a row
-  static constexpr int stream_packs           = 12;   // the same for a team a row
-  static constexpr int held_packs             = 16;   // the same where a row is visited twice
-  static constexpr int packs_large            = 8;    // the last two for kernels of larger states
-  static constexpr int written_packs          = 8;    // the same where the gradient is written only
-  static constexpr int smaller_team_percent   = 92;   // of the time, or less: a smaller team
-  static constexpr int packed_team            = 512;  // threads of a multiprocessor, team a row
-  static constexpr int one_warp_bytes     = 16384;  // rows visited once, up to this: one warp a row
-  static constexpr int shared_team_bytes  = 8192;   // of these, up to this: in a team with others
-  static constexpr int row_overhead_packs = 14;     // packs visited in the time of a row's rest
-  static constexpr int writing_lanes      = 4;      // of short rows, to write whole sectors
-  static constexpr int cache_percent      = 60;     // of the last-level cache, for second visits
-  static constexpr int split_min_classes  = 8192;   // shorter rows are not split
-  static constexpr int split_min_part     = 4096;   // classes
+  static constexpr int lane_packs             = 8;   // 16-byte packs in registers, one warp a row
+  static constexpr int stream_packs           = 12;  // the same for a team a row
+  static constexpr int held_packs             = 16;  // the same where a row is visited twice
+  static constexpr int written_packs          = 8;   // the same where it is written only
+  static constexpr int packs_large            = 8;   // stream_packs, held_packs of larger states
+  static constexpr int smaller_team_percent = 92;  // of the time: less, and a smaller team is taken
+  static constexpr int packed_team          = 512;    // threads of a multiprocessor, team a row
+  static constexpr int one_warp_bytes       = 16384;  // rows of forward, up to this: one warp a row
+  static constexpr int shared_team_bytes =
+      8192;  // rows visited once, up to this: in a team with others
+  static constexpr int row_overhead_packs = 14;    // packs visited in the time of a row's rest
+  static constexpr int writing_lanes      = 4;     // of short rows, to write whole sectors
+  static constexpr int cache_percent      = 60;    // of the last-level cache, for second visits
+  static constexpr int split_min_classes  = 8192;  // shorter rows are not split
+  static constexpr int split_min_part     = 4096;  // classes
   static constexpr int split_team         = 128;
   static constexpr int smallest_team      = 64;    // leagues: concurrency / smallest_team at most
   static constexpr int small_team         = 512;   // threads of the teams of small kernels
@@ -194,9 +195,10 @@ inline int team_for_cache(const Shape& shape, const Device& device, int resident
 }
 
 /// A schedule for packed rows, of which a multiprocessor has several in its registers: groups that
-/// take equally many rows. Long rows that are visited once go to teams of the size that makes the
-/// whole work shortest: a row costs a thread the packs it visits, and what its reductions cost.
-/// False where rows are too few or too long.
+/// take equally many rows. Long rows that are visited once go to the largest teams, since memory is
+/// fastest with few places to read or write at a time, unless smaller ones save much of the time: a
+/// row costs a thread the packs it visits, and what its reductions cost. False where rows are too
+/// few or too long.
 inline bool packed_rows(const Shape& shape, const Device& device, Schedule& schedule) {
   const std::int64_t packs = (shape.classes + shape.run - 1) / shape.run;
   // RowPacks counts packs in int, and its teams are whole warps.
@@ -257,10 +259,9 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
     const std::int64_t at_a_time = groups(team, Tuning::packed_team);
     return (shape.rows + at_a_time - 1) / at_a_time * (packs_each(team) + row_overhead);
   };
-  // Memory is fastest with few places to read or write at a time.
   int team = one_warp ? warp_lanes : Tuning::packed_team;
   if (shape.pass == Pass::backward)
-    while (team > warp_lanes && packs_each(team) < Tuning::written_packs) team /= 2;
+    while (packs_each(team) < Tuning::written_packs) team /= 2;
   schedule.team = team;
   while (team >= 4 * warp_lanes) {
     team /= 2;

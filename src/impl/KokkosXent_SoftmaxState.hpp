@@ -442,7 +442,7 @@ class LaneStates {
       unrolled<Size / Lanes - 1>([&](int d) {
         const int e        = d + 1;
         const Scalar value = exp(others[e * Lanes + l]);
-        sums[e % 4]        = e < 4 ? value : sums[e % 4] + value;
+        sums[e % 4]        = e < 4 ? value : sums[e % 4] + value;  // 0 + value costs an instruction
       });
       first[l] = exp.factor() * first_exp;
       sum[l]   = exp.factor() * ((sums[0] + sums[1]) + (sums[2] + sums[3]));

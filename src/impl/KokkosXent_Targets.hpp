@@ -70,9 +70,6 @@ class IndexTargets {
     if (label == m_ignore_index) return RowKind::ignored;
     return label < 0 || label >= m_num_classes ? RowKind::invalid : RowKind::counts;
   }
-  KOKKOS_FUNCTION std::int64_t class_of(std::int64_t label) const {
-    return kind(label) == RowKind::counts ? label : -1;
-  }
   KOKKOS_FUNCTION RowTarget<Scalar> target(std::int64_t label) const {
     const RowKind row_kind = kind(label);
     return row_kind == RowKind::counts ? counting_target(label)
@@ -124,22 +121,23 @@ class IndexTargets {
 
     KOKKOS_FUNCTION static constexpr bool packed() { return true; }
 
-    /// sum b_j (reference - z_j) over a chunk, on a device.
+    /// sum b_j (reference - z_j) over a chunk, on a device; not finite where a logit is not, also
+    /// if b_j is 0.
     template <class Chunk, int Size>
     KOKKOS_FUNCTION Scalar gap(const Chunk& chunk, const Scalar (&z)[Size],
                                Scalar reference) const {
+      const auto distance = [&](int e) {
+        return chunk.run_is_whole(e / Chunk::run) ? reference - z[e] : Scalar(0);
+      };
       Scalar sums[4] = {};
-      if (!m_weights.data && chunk.is_whole()) {
-        unrolled<Size>([&](int e) { sums[e % 4] += reference - z[e]; });
-        return keep_if(m_share != 0, m_share * ((sums[0] + sums[1]) + (sums[2] + sums[3])));
+      if (m_weights.data) {
+        Scalar weights[Size];
+        load_adjacent_runs(m_weights, chunk, weights, Scalar(0));
+        unrolled<Size>([&](int e) { sums[e % 4] += weights[e] * distance(e); });
+      } else {
+        unrolled<Size>([&](int e) { sums[e % 4] += distance(e); });
       }
-      Scalar b[Size];
-      load(chunk, b);
-      unrolled<Size>([&](int e) {
-        // Classes that do not exist have none, at an infinite distance.
-        sums[e % 4] += keep_if(b[e] != 0, b[e] * (reference - z[e]));
-      });
-      return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+      return m_share * ((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
 
    private:
@@ -178,7 +176,6 @@ class ProbabilityTargets {
 
   KOKKOS_FUNCTION std::int64_t load(std::int64_t) const { return -1; }
   KOKKOS_FUNCTION RowKind kind(std::int64_t) const { return RowKind::counts; }
-  KOKKOS_FUNCTION std::int64_t class_of(std::int64_t) const { return -1; }
   KOKKOS_FUNCTION RowTarget<Scalar> target(std::int64_t) const {
     return {RowKind::counts, -1, 0, 1};
   }
@@ -255,13 +252,15 @@ struct RowStatistics {
 template <class Scalar>
 class RowGradient {
  public:
-  static constexpr Scalar log_half = Scalar(-0.69314718055994530942);
+  /// log p above which a class is dominant: p > 0.503, so that no two of a row are, however their
+  /// probabilities are rounded.
+  static constexpr Scalar log_dominant = Scalar(-0.6875);
 
   KOKKOS_FUNCTION RowGradient(const RowTarget<Scalar>& target,
                               const RowStatistics<Scalar>& statistics, Scalar scale)
       : m_max(statistics.max),
         m_log_sum(statistics.log_sum),
-        m_dominant_below_max(statistics.log_sum + log_half),
+        m_dominant_below_max(statistics.log_sum + log_dominant),
         m_inverse_sum(exp_nonpositive(-statistics.log_sum)),
         m_scale(scale),
         m_background_total(statistics.background_total),
@@ -293,7 +292,7 @@ class RowGradient {
   KOKKOS_FUNCTION Scalar with_background(Scalar z, Scalar b) const {
     return m_scale * (m_total * probability(z) - b);
   }
-  /// Whether a class holds more than half the probability, so that A p - q would cancel.
+  /// Whether a class holds more than about half the probability, so that A p - q would cancel.
   KOKKOS_FUNCTION bool is_dominant(Scalar z) const { return z - m_max > m_dominant_below_max; }
   /// A (p - 1) + (A - q), which does not cancel, for a class with background mass b, and the spike.
   KOKKOS_FUNCTION Scalar dominant(Scalar p_less_1, Scalar b, bool holds_spike) const {

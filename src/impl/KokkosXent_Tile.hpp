@@ -422,7 +422,7 @@ class TileGradients {
         const int e        = d * lanes + l;
         const Scalar log_p = (z[e] - m_max[l]) - m_log_sum[l];
         values[e]          = m_scale[l] * (m_total[l] * exp_nonpositive(log_p) - b[e]);
-        any_dominant |= log_p > RowGradient<Scalar>::log_half;
+        any_dominant |= log_p > RowGradient<Scalar>::log_dominant;
       }
     });
     if (any_dominant)

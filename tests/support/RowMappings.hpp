@@ -32,10 +32,12 @@ struct Positions {
   Position logits, gradient;
 };
 
-/// Aligned rows; rows each aligned in another way; the same from an odd element on; and packs of
-/// the logits that are not packs of the gradient, in the first row or from the second on.
-inline constexpr Positions positions[] = {
-    {{0, 0}, {0, 0}}, {{0, 3}, {0, 3}}, {{1, 1}, {1, 1}}, {{1, 0}, {0, 0}}, {{0, 1}, {0, 0}}};
+/// Aligned rows; rows each aligned in another way; the same from an odd element on; packs of the
+/// logits that are not packs of the gradient, in the first row or from the second on; and rows that
+/// begin with a pack, but not with a cache line, in the first row or from the second on.
+inline constexpr Positions positions[] = {{{0, 0}, {0, 0}}, {{0, 3}, {0, 3}}, {{1, 1}, {1, 1}},
+                                          {{1, 0}, {0, 0}}, {{0, 1}, {0, 0}}, {{8, 0}, {0, 0}},
+                                          {{0, 8}, {0, 24}}};
 
 /// What random_problem() needs to know of the types.
 template <class Scalar, class T, class Target>
@@ -49,8 +51,8 @@ Configuration rounding_configuration() {
   return configuration;
 }
 
-/// Targets where a row's packs and its classes outside of them meet, an ignored one, and, where
-/// asked for, one that is invalid.
+/// Targets where a row's packs and its classes outside of them meet, an ignored one, where asked
+/// for one that is invalid, and one within a row's first cache line or the next.
 inline void place_targets(Problem& problem, bool invalid) {
   const std::int64_t last    = problem.classes - 1;
   const std::int64_t cases[] = {0,
@@ -58,7 +60,8 @@ inline void place_targets(Problem& problem, bool invalid) {
                                 problem.options.ignore_index,
                                 std::min<std::int64_t>(1, last),
                                 std::max<std::int64_t>(last - 1, 0),
-                                invalid ? problem.classes : problem.indices.back()};
+                                invalid ? problem.classes : problem.indices.back(),
+                                std::min<std::int64_t>(40, last)};
   for (std::size_t r = 0; r < std::min(problem.indices.size(), std::size(cases)); ++r)
     problem.indices[r] = cases[r];
 }
