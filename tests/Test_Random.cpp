@@ -101,7 +101,8 @@ TEST_P(Random, AllOptionsOnManyShortRows) { expect_all_options_right(67, 6); }
 
 /// 1 to 33, and the sizes where something changes or that models have.
 std::vector<std::int64_t> class_counts() {
-  std::vector<std::int64_t> counts{127, 128, 129, 1000, 1023, 1024, 1025, 4096, 32000, 50257};
+  std::vector<std::int64_t> counts{127,  128,  129,  191,  192,   1000,
+                                   1023, 1024, 1025, 4096, 32000, 50257};
   for (std::int64_t V = 1; V <= 33; ++V) counts.push_back(V);
   return counts;
 }

@@ -21,6 +21,52 @@
 
 namespace KokkosXent::Impl {
 
+/// Exponentials of one row, of Depth classes at a time: z[d * stride]. By recursion, since
+/// compilers do not unroll a loop of so many instructions before they vectorise, and would
+/// vectorise it instead of the loop along rows around it. Each address is z and a constant: through
+/// a chain of pointers Clang does not see that what is kept in place is apart from what is read.
+template <class Scalar>
+struct ClassSums {
+  using Bits = typename ExpConstants<Scalar>::Bits;
+
+  Scalar sum  = 0;  // in units of ExpConstants::descale
+  Scalar tops = 0;  // logits that equal a maximum and are not in the sum
+  Bits most   = 0;  // of the gaps' bits: above those of inf are negative ones and NaN
+
+  KOKKOS_FORCEINLINE_FUNCTION static bool is_above(Bits bits) {
+    return bits > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
+  }
+
+  template <int Depth>
+  KOKKOS_FORCEINLINE_FUNCTION void add(Scalar max, const Scalar* z, std::int64_t stride) {
+    if constexpr (Depth > 1) add<Depth - 1>(max, z, stride);
+    const Scalar gap = max - z[(Depth - 1) * stride];
+    most             = larger_of(Kokkos::bit_cast<Bits>(gap), most);
+    sum += scaled_exp_of_gap(gap);
+  }
+  /// The same, but where raised is 1, logits that equal the maximum are counted instead. Keep:
+  /// exponentials are left in place of the logits.
+  template <int Depth, bool Keep, class Z>
+  KOKKOS_FORCEINLINE_FUNCTION void add_others(Scalar max, Scalar raised, Z* z,
+                                              std::int64_t stride) {
+    if constexpr (Depth > 1) add_others<Depth - 1, Keep>(max, raised, z, stride);
+    const Scalar gap   = max - z[(Depth - 1) * stride];
+    const Scalar top   = keep_if(gap == 0, raised);
+    const Scalar value = scaled_exp_of_gap(gap);
+    most               = larger_of(Kokkos::bit_cast<Bits>(gap), most);
+    sum += keep_if(top == 0, value);
+    tops += top;
+    if constexpr (Keep) z[(Depth - 1) * stride] = value * ExpConstants<Scalar>::descale;
+  }
+
+  /// max: of itself and the classes.
+  template <int Depth>
+  KOKKOS_FORCEINLINE_FUNCTION static void raise(Scalar& max, const Scalar* z, std::int64_t stride) {
+    if constexpr (Depth > 1) raise<Depth - 1>(max, z, stride);
+    max = larger_of(z[(Depth - 1) * stride], max);
+  }
+};
+
 /// The states of a host tile's rows, side by side for SIMD, without a background. Like RowState
 /// they measure exponentials from the maximum so far, which few blocks of classes exceed: the
 /// others cost one pass. Rows are taken in by groups of Width, so that a row whose maximum is
@@ -36,10 +82,11 @@ class TileRowStates {
   template <int Depth, class T>
   KOKKOS_FUNCTION void absorb(int first, const T* z, std::int64_t stride, bool raise_is_likely) {
     if constexpr (std::is_same_v<T, Scalar>) {
-      if (raise_is_likely || any_above<Depth>(first, z, stride))
+      Scalar sum[Width];
+      if (raise_is_likely || exponentials<Depth>(first, z, stride, sum))
         absorb_and_raise<Depth>(first, z, stride);
       else
-        absorb_below<Depth>(first, z, stride);
+        for (int l = 0; l < Width; ++l) m_rest.add(first + l, sum[l] * Constants::descale);
     } else {
       Scalar widened[Depth * Width];
       for (int d = 0; d < Depth; ++d) widen_run<Width>(z + d * stride, widened + d * Width);
@@ -51,74 +98,52 @@ class TileRowStates {
   KOKKOS_FUNCTION Scalar rest(int l) const { return m_rest[l]; }
 
  private:
-  using Bits = typename ExpConstants<Scalar>::Bits;
+  using Constants = ExpConstants<Scalar>;
+  using Sums      = ClassSums<Scalar>;
+  using Bits      = typename Sums::Bits;
 
-  /// Whether a logit is above its row's maximum, or NaN: the bits of its gap are above those of
-  /// inf.
+  /// Sums of the classes' exponentials, which mean nothing if a logit is above its row's maximum or
+  /// NaN: then true.
   template <int Depth>
-  KOKKOS_FUNCTION bool any_above(int first, const Scalar* z, std::int64_t stride) const {
+  KOKKOS_FORCEINLINE_FUNCTION bool exponentials(int first, const Scalar* z, std::int64_t stride,
+                                                Scalar (&sum)[Width]) const {
     Bits most = 0;
     for (int l = 0; l < Width; ++l) {
-      const Scalar max = m_max[first + l];
-      Bits most_of_row = 0;
-      for (int d = 0; d < Depth; ++d)
-        most_of_row = larger_of(Kokkos::bit_cast<Bits>(max - z[d * stride + l]), most_of_row);
-      most = larger_of(most_of_row, most);
+      Sums sums;
+      sums.template add<Depth>(m_max[first + l], z + l, stride);
+      sum[l] = sums.sum;
+      most   = larger_of(sums.most, most);
     }
-    return most > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
-  }
-
-  template <int Depth>
-  KOKKOS_FUNCTION void absorb_below(int first, const Scalar* z, std::int64_t stride) {
-    Scalar sum[Width];
-    for (int l = 0; l < Width; ++l) {
-      sum[l] = 0;
-      for (int d = 0; d < Depth; ++d)
-        sum[l] += scaled_exp_of_gap(m_max[first + l] - z[d * stride + l]);
-    }
-    for (int l = 0; l < Width; ++l) m_rest.add(first + l, sum[l] * ExpConstants<Scalar>::descale);
+    return Sums::is_above(most);
   }
 
   /// Makes each maximum that of the block and what came before, from which the exponentials are
   /// then measured. Those of logits that equal a new maximum are counted, and one of them is left
-  /// out. A row whose maximum does not change comes out as from absorb_below(), whatever its
+  /// out. A row whose maximum does not change comes out as from exponentials(), whatever its
   /// neighbours hold.
   template <int Depth>
   KOKKOS_FUNCTION void absorb_and_raise(int first, const Scalar* z, std::int64_t stride) {
-    constexpr Scalar scaled_one = 1 / ExpConstants<Scalar>::descale;
     Scalar max[Width];
-    Scalar raised[Width];    // 1 or 0
-    Scalar top_adds[Width];  // what an old maximum's equal adds to the sum
-    Scalar sum[Width]  = {};
-    Scalar tops[Width] = {};
-    Scalar nans[Width] = {};
+    Scalar raised[Width];  // 1 or 0
+    Scalar others[Width];
     for (int l = 0; l < Width; ++l) {
       const Scalar old_max = m_max[first + l];
       max[l]               = old_max;
-      for (int d = 0; d < Depth; ++d) max[l] = larger_of(z[d * stride + l], max[l]);
+      Sums::template raise<Depth>(max[l], z + l, stride);
       max[l] += 0;  // -0 would make gaps of -0, whose bits are above those of inf
-      raised[l]   = keep_if(max[l] != old_max, Scalar(1));
-      top_adds[l] = keep_if(max[l] == old_max, scaled_one);
+      raised[l] = keep_if(max[l] != old_max, Scalar(1));
+      Sums sums;
+      sums.template add_others<Depth, false>(shift_of(max[l]), raised[l], z + l, stride);
+      others[l] = sums.sum * Constants::descale + (sums.tops - raised[l]) +
+                  keep_if(Sums::is_above(sums.most), nan_v<Scalar>);
     }
-    Scalar values[Depth * Width];
-    for (int d = 0; d < Depth; ++d)
-      for (int l = 0; l < Width; ++l)
-        values[d * Width + l] = scaled_exp_of_gap(shift_of(max[l]) - z[d * stride + l]);
-    for (int d = 0; d < Depth; ++d)
-      for (int l = 0; l < Width; ++l) {
-        const Scalar gap = shift_of(max[l]) - z[d * stride + l];
-        sum[l] += keep_if(gap != 0, values[d * Width + l]) + keep_if(gap == 0, top_adds[l]);
-        tops[l] += keep_if(gap == 0, raised[l]);
-        nans[l] += keep_if(!(gap >= 0), Scalar(1));
-      }
     Scalar scale[Width];
     for (int l = 0; l < Width; ++l) scale[l] = exp_below(m_max[first + l], max[l]);
     for (int l = 0; l < Width; ++l) {
-      const Scalar joins  = keep_if(raised[l] != 0, scale[l]);  // the maximum before, to the rest
-      const Scalar others = sum[l] * ExpConstants<Scalar>::descale + (tops[l] - raised[l]);
+      const Scalar joins = keep_if(raised[l] != 0, scale[l]);  // the maximum before, to the rest
       m_rest.scale(first + l, joins + (1 - raised[l]));
       m_rest.add(first + l, joins);
-      m_rest.add(first + l, others + keep_if(nans[l] != 0, nan_v<Scalar>));
+      m_rest.add(first + l, others[l]);
       m_max[first + l] = max[l];
     }
   }
@@ -127,54 +152,81 @@ class TileRowStates {
   LaneSums<Scalar, Rows> m_rest;
 };
 
-/// A tile of neighbouring rows of one host thread, whose SIMD lanes run along rows. For targets
-/// without a background. Loops are over groups of rows whose number is a constant, and read and
-/// write arrays of the tile's own, so that compilers vectorise them.
-template <class Problem>
-class HostTile {
+/// Of a cache line, at least.
+template <class T>
+inline constexpr int elements_of_line = sizeof(T) < 64 ? 64 / static_cast<int>(sizeof(T)) : 1;
+
+/// What the host's tiles have of each of their neighbouring rows, whose SIMD lanes run along rows.
+/// For targets without a background. Loops are over groups of rows whose number is a constant, and
+/// read and write arrays of the tile's own, so that compilers vectorise them.
+template <class Problem, int Rows>
+class HostTileRows {
  public:
-  using Scalar    = typename Problem::Scalar;
-  using LogitType = typename Problem::LogitType;
+  using Scalar = typename Problem::Scalar;
+  using Bits   = typename ExpConstants<Scalar>::Bits;
 
-  static constexpr int rows        = Tuning::host_adjacent_rows;  // at most
-  static constexpr int width       = Tuning::host_group_rows;     // rows of a group
-  static constexpr int depth       = Tuning::host_tile_depth;     // classes taken in at once
-  static constexpr int copied_rows = Tuning::host_tile_rows;      // whose logits are copied at once
+  static constexpr int width = Tuning::host_group_rows;  // rows of a group
+  static constexpr int depth = Tuning::host_tile_depth;  // classes taken in at once
 
-  KOKKOS_FUNCTION HostTile(const Problem& problem, std::int64_t first_row, int row_count)
+  KOKKOS_FUNCTION HostTileRows(const Problem& problem, std::int64_t first_row, int row_count)
       : m_problem(problem),
         m_first_row(first_row),
         m_row_count(row_count),
         m_lanes((row_count + width - 1) / width * width) {
-    for (int l = 0; l < m_lanes; ++l) {
-      RowTarget<Scalar> target{RowKind::ignored, -1, 0, 0};
-      if (l < m_row_count) target = problem.targets(m_first_row + l);
-      m_counts[l]      = target.kind == RowKind::counts;
-      m_unread[l]      = uncounted_gradient<Scalar>(target.kind);
-      m_class[l]       = target.cls;
-      m_spike[l]       = target.spike;
-      m_denominator[l] = target.denominator;
-      m_z_target[l]    = problem.target_logit(m_first_row + l, target.cls);
-      m_any_counts |= m_counts[l];
-      m_all_count &= m_counts[l];
+    const auto targets = problem.targets;  // which the stores cannot change, as compilers see it
+    RowKind kind[Rows];
+    for (int l = 0; l < m_row_count; ++l) m_class[l] = targets.load(m_first_row + l);
+    for (int l = 0; l < m_row_count; ++l) {
+      const auto target = targets.target(m_class[l]);
+      kind[l]           = target.kind;
+      m_class[l]        = target.cls;
+      m_spike[l]        = target.spike;
+      m_denominator[l]  = target.denominator;
     }
+    for (int l = m_row_count; l < m_lanes; ++l) {
+      kind[l]    = RowKind::ignored;
+      m_class[l] = -1;
+      m_spike[l] = m_denominator[l] = 0;
+    }
+    int counted = 0;
+    for (int l = 0; l < m_lanes; ++l) {
+      const bool counts = kind[l] == RowKind::counts;
+      m_counts[l]       = counts ? ~Bits{0} : Bits{0};
+      m_unread[l]       = uncounted_gradient<Scalar>(kind[l]);
+      counted += counts;
+    }
+    m_any_counts = counted > 0;
+    m_all_count  = counted == m_row_count;
   }
 
-  /// The forward pass.
-  KOKKOS_FUNCTION void sweep(const ForwardResults<Scalar>& results, RowTotals& totals) {
-    TileRowStates<Scalar, rows, width> states;
-    if (m_any_counts)
-      for_each_block([&](std::int64_t cls, int classes) {
-        visit_logits(cls, classes, [&](int first, const auto* z, std::int64_t stride) {
-          states.template absorb<depth>(first, z, stride, cls < Tuning::host_raise_classes);
-        });
-      });
-    Scalar loss[rows];
-    for (int l = 0; l < m_lanes; ++l) {
-      const Scalar log_sum = log1p_nonnegative(states.rest(l));
-      m_max[l]             = states.max(l);
-      m_log_sum[l] = log_sum + keep_if(Kokkos::abs(m_max[l]) == infinity_v<Scalar>, nan_v<Scalar>);
+  /// What a forward pass saved.
+  KOKKOS_FUNCTION void load(const SavedRows<Scalar>& saved) {
+    for (int l = 0; l < m_row_count; ++l) {
+      m_max[l]     = saved.row_max[m_first_row + l];
+      m_log_sum[l] = saved.row_log_sum[m_first_row + l];
     }
+    for (int l = m_row_count; l < m_lanes; ++l) m_max[l] = m_log_sum[l] = 0;
+  }
+
+ protected:
+  /// value if row l counts, else other; without a branch.
+  KOKKOS_FUNCTION Scalar counted_or(Scalar other, int l, Scalar value) const {
+    return Kokkos::bit_cast<Scalar>((Kokkos::bit_cast<Bits>(value) & m_counts[l]) |
+                                    (Kokkos::bit_cast<Bits>(other) & ~m_counts[l]));
+  }
+
+  /// The rows that exist of the group from row first on.
+  KOKKOS_FUNCTION int group_size(int first) const {
+    return m_row_count - first < width ? m_row_count - first : width;
+  }
+
+  /// Ends the forward pass, with rest as SoftmaxState has it.
+  KOKKOS_FUNCTION void finish(const Scalar (&rest)[Rows], const ForwardResults<Scalar>& results,
+                              RowTotals& totals) {
+    Scalar loss[Rows];
+    for (int l = 0; l < m_lanes; ++l)
+      m_log_sum[l] = log1p_nonnegative(rest[l]) +
+                     keep_if(Kokkos::abs(m_max[l]) == infinity_v<Scalar>, nan_v<Scalar>);
     for (int l = 0; l < m_lanes; ++l) {
       const Scalar whole = m_spike[l] * ((m_max[l] - m_z_target[l]) + m_log_sum[l]);
       const Scalar none  = 0 * m_log_sum[l];
@@ -182,30 +234,371 @@ class HostTile {
     }
     if (!m_all_count)
       for (int l = 0; l < m_lanes; ++l) {
-        m_max[l]     = m_counts[l] ? m_max[l] : nan_v<Scalar>;
-        m_log_sum[l] = m_counts[l] ? m_log_sum[l] : nan_v<Scalar>;
-        loss[l]      = m_counts[l] ? loss[l] : m_unread[l];
+        m_max[l]     = counted_or(nan_v<Scalar>, l, m_max[l]);
+        m_log_sum[l] = counted_or(nan_v<Scalar>, l, m_log_sum[l]);
+        loss[l]      = counted_or(m_unread[l], l, loss[l]);
       }
     put(results, loss);
     totals.loss += total(loss);
     totals.denominator += total(m_denominator);
   }
 
-  /// What a sweep saved.
-  KOKKOS_FUNCTION void load(const SavedRows<Scalar>& saved) {
+  /// The gradient of a class is factor times its exp_below(); that of the spike's class is
+  /// at_spike.
+  KOKKOS_FUNCTION void set_factors(const GradientScale<Scalar>& scale, Scalar (&factor)[Rows],
+                                   Scalar (&at_spike)[Rows]) const {
+    Scalar scales[Rows];
+    const Scalar common = scale.is_common() ? scale(0) : Scalar(0);
+    for (int l = 0; l < m_lanes; ++l) scales[l] = common;
+    if (!scale.is_common())
+      for (int l = 0; l < m_row_count; ++l) scales[l] = scale(m_first_row + l);
     for (int l = 0; l < m_lanes; ++l) {
-      const bool exists = l < m_row_count;
-      m_max[l]          = exists ? saved.row_max[m_first_row + l] : Scalar(0);
-      m_log_sum[l]      = exists ? saved.row_log_sum[m_first_row + l] : Scalar(0);
+      const Scalar scaled_total = scales[l] * m_spike[l];
+      const Scalar log_p        = (m_z_target[l] - m_max[l]) - m_log_sum[l];
+      factor[l]                 = scaled_total * exp_nonpositive(-m_log_sum[l]);
+      at_spike[l]               = scaled_total * expm1_nonpositive(log_p);
     }
   }
+
+  const Problem& m_problem;
+  std::int64_t m_first_row;
+  int m_row_count;
+  int m_lanes;  // rows of whole groups; those from m_row_count on do not exist
+  bool m_any_counts;
+  bool m_all_count;       // of the rows that exist
+  Bits m_counts[Rows];    // all bits, or none
+  Scalar m_unread[Rows];  // the loss and the gradient of a row that does not count
+  std::int64_t m_class[Rows];
+  Scalar m_spike[Rows];
+  Scalar m_denominator[Rows];
+  Scalar m_z_target[Rows];
+  Scalar m_max[Rows];
+  Scalar m_log_sum[Rows];
+
+ private:
+  KOKKOS_FUNCTION void put(const ForwardResults<Scalar>& results,
+                           const Scalar (&loss)[Rows]) const {
+    for (int l = 0; l < m_row_count; ++l) {
+      results.row_max[m_first_row + l]     = m_max[l];
+      results.row_log_sum[m_first_row + l] = m_log_sum[l];
+    }
+    if (results.losses)
+      for (int l = 0; l < m_row_count; ++l)
+        results.losses[(m_first_row + l) * results.loss_stride] = loss[l];
+  }
+
+  /// The sum of what the rows have; 0 where there is no row.
+  KOKKOS_FUNCTION double total(const Scalar (&values)[Rows]) const {
+    double sums[8] = {};
+    for (int l = 0; l < m_lanes; l += 8)
+      for (int k = 0; k < 8; ++k) sums[k] += static_cast<double>(values[l + k]);
+    return reduce_halves(sums, [](double a, double b) { return a + b; });
+  }
+};
+
+/// A tile of short rows, whose logits it holds, by groups of rows, from when they are read until
+/// their gradients are written: forward_backward evaluates each exponential once.
+template <class Problem>
+class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
+  static constexpr int rows = Tuning::host_tile_rows;
+  using Base                = HostTileRows<Problem, rows>;
+
+ public:
+  using Base::depth;
+  using Base::width;
+  using typename Base::Scalar;
+
+  /// Whose logits a level-1 cache holds; whole groups.
+  KOKKOS_FUNCTION static int most_rows(const Problem& problem) {
+    const auto group_bytes = static_cast<int>(problem.classes * width * sizeof(Scalar));
+    const int groups       = Tuning::host_held_bytes / group_bytes;
+    return groups < 1 ? width : (groups * width < rows ? groups * width : rows);
+  }
+
+  KOKKOS_FUNCTION ShortRowsTile(const Problem& problem, std::int64_t first_row, int row_count)
+      : Base(problem, first_row, row_count), m_classes(static_cast<int>(problem.classes)) {
+    load_logits();
+    for (int first = 0; first < m_lanes; first += width)
+      for (int l = 0; l < width; ++l)  // any number where there is no class
+        m_z_target[first + l] = group(first)[spike_place(first, l)];
+  }
+
+  KOKKOS_FUNCTION void forward(const ForwardResults<Scalar>& results, RowTotals& totals) {
+    sweep<false>(results, totals);
+  }
+  template <class GradientType>
+  KOKKOS_FUNCTION void backward(const SavedRows<Scalar>& saved,
+                                const GradientTask<Problem, GradientType>& task) {
+    this->load(saved);
+    write_gradients<false>(task);
+  }
+  template <class GradientType>
+  KOKKOS_FUNCTION void forward_backward(const ForwardResults<Scalar>& results, RowTotals& totals,
+                                        const GradientTask<Problem, GradientType>& task) {
+    sweep<true>(results, totals);
+    write_gradients<true>(task);
+  }
+
+ private:
+  using Base::m_all_count;
+  using Base::m_class;
+  using Base::m_first_row;
+  using Base::m_lanes;
+  using Base::m_max;
+  using Base::m_problem;
+  using Base::m_row_count;
+  using Base::m_unread;
+  using Base::m_z_target;
+  using Sums = ClassSums<Scalar>;
+
+  static constexpr int room = Tuning::host_short_row * width;  // one group, or the bytes held
+  static_assert(room * sizeof(Scalar) >= Tuning::host_held_bytes);
+
+  /// Keep: exponentials, for write_gradients().
+  template <bool Keep>
+  KOKKOS_FUNCTION void sweep(const ForwardResults<Scalar>& results, RowTotals& totals) {
+    Scalar rest[rows];
+    for (int first = 0; first < m_lanes; first += width) sweep_group<Keep>(first, rest + first);
+    this->finish(rest, results, totals);
+  }
+
+  /// Kept: there are exponentials, not logits.
+  template <bool Kept, class GradientType>
+  KOKKOS_FUNCTION void write_gradients(const GradientTask<Problem, GradientType>& task) {
+    Scalar factor[rows];
+    Scalar at_spike[rows];
+    this->set_factors(task.scale, factor, at_spike);
+    for (int first = 0; first < m_lanes; first += width) {
+      Scalar* const values = group(first);
+      scale_exponentials<Kept>(first, factor, values);
+      for (int l = 0; l < width; ++l) values[spike_place(first, l)] = at_spike[first + l];
+      if (!m_all_count) replace_uncounted(first, values);
+    }
+    store_values(task.gradient);
+  }
+
+  /// Makes of a group's logits, or of its exponentials, the gradients of classes without a spike.
+  template <bool Kept>
+  KOKKOS_FUNCTION void scale_exponentials(int first, const Scalar (&factor)[rows],
+                                          Scalar* values) const {
+    Scalar max[width];  // copies, which the stores cannot change, as compilers see it
+    Scalar factors[width];
+    for (int l = 0; l < width; ++l) {
+      max[l]     = m_max[first + l];
+      factors[l] = factor[first + l];
+    }
+    for (int c = 0; c < m_classes; ++c)
+      for (int l = 0; l < width; ++l) {
+        Scalar value = values[c * width + l];
+        if constexpr (!Kept) value = exp_below(value, max[l]);
+        values[c * width + l] = value * factors[l];
+      }
+  }
+
+  /// Of a group's rows, some of which may not count.
+  KOKKOS_FUNCTION void replace_uncounted(int first, Scalar* values) const {
+    for (int c = 0; c < m_classes; ++c)
+      for (int l = 0; l < width; ++l) {
+        Scalar& value = values[c * width + l];
+        value         = this->counted_or(m_unread[first + l], first + l, value);
+      }
+  }
+
+  /// Where row first + l of a group has what belongs to the class of its spike, or to any.
+  KOKKOS_FUNCTION std::int64_t spike_place(int first, int l) const {
+    return larger_of(m_class[first + l], std::int64_t{0}) * width + l;
+  }
+  /// The logits of the group that row l is in: those of class c are from c * width on.
+  KOKKOS_FUNCTION Scalar* group(int l) { return m_values + l / width * (m_classes * width); }
+
+  /// Of the rows of a group. Inlined, so that compilers see that z is elsewhere.
+  struct GroupSums {
+    Scalar max[width];
+    Scalar sum[width]               = {};
+    Scalar tops[width]              = {};
+    typename Base::Bits most[width] = {};
+
+    KOKKOS_FUNCTION GroupSums() {
+      for (int l = 0; l < width; ++l) max[l] = -infinity_v<Scalar>;
+    }
+    template <int Depth>
+    KOKKOS_FORCEINLINE_FUNCTION void raise(const Scalar* z) {
+      for (int l = 0; l < width; ++l) Sums::template raise<Depth>(max[l], z + l, width);
+    }
+    template <int Depth, bool Keep>
+    KOKKOS_FORCEINLINE_FUNCTION void add(Scalar* z) {
+      for (int l = 0; l < width; ++l) {
+        Sums sums;
+        sums.template add_others<Depth, Keep>(shift_of(max[l]), Scalar(1), z + l, width);
+        sum[l] += sums.sum;
+        tops[l] += sums.tops;
+        most[l] = larger_of(sums.most, most[l]);
+      }
+    }
+  };
+
+  template <bool Keep>
+  KOKKOS_FUNCTION void sweep_group(int first, Scalar* rest) {
+    Scalar* const z = group(first);
+    GroupSums group;
+    int c = 0;
+    for (; c + depth <= m_classes; c += depth) group.template raise<depth>(z + c * width);
+    for (; c < m_classes; ++c) group.template raise<1>(z + c * width);
+    for (int l = 0; l < width; ++l) group.max[l] += 0;  // see TileRowStates
+    for (c = 0; c + depth <= m_classes; c += depth) group.template add<depth, Keep>(z + c * width);
+    for (; c < m_classes; ++c) group.template add<1, Keep>(z + c * width);
+    for (int l = 0; l < width; ++l) {
+      const Scalar one = keep_if(group.max[l] != -infinity_v<Scalar>, Scalar(1));
+      m_max[first + l] = group.max[l];
+      rest[l]          = group.sum[l] * ExpConstants<Scalar>::descale + (group.tops[l] - one) +
+                keep_if(Sums::is_above(group.most[l]), nan_v<Scalar>);
+    }
+  }
+
+  /// Calls visit(first class) for blocks of `depth` classes that cover all, the last of which may
+  /// overlap.
+  template <class Visit>
+  KOKKOS_FUNCTION void for_each_whole_block(const Visit& visit) const {
+    for (int cls = 0; cls < m_classes; cls += depth)
+      visit(cls + depth <= m_classes ? cls : m_classes - depth);
+  }
+
+  /// Rows that do not exist have 0.
+  KOKKOS_FUNCTION void load_logits() {
+    const auto& logits = m_problem.logits;
+    if (logits.class_stride == 1 && m_classes >= depth) {
+      // All rows are copied before any is transposed, which would have to wait for its stores.
+      Scalar copy[rows * depth];
+      for (int e = m_row_count * depth; e < m_lanes * depth; ++e) copy[e] = 0;
+      for_each_whole_block([&](int cls) {
+        for (int l = 0; l < m_row_count; ++l)
+          widen_run<depth>(&logits(m_first_row + l, cls), copy + l * depth);
+        // The hardware's own prefetching begins anew with each tile. Shorter rows share lines.
+        if (m_classes >= elements_of_line<typename Problem::LogitType>)
+          for (int l = 0; l < m_row_count; ++l)
+            prefetch(&logits(m_first_row + m_row_count + l, cls));
+        for (int first = 0; first < m_lanes; first += width) {
+          const Scalar* const from = copy + first * depth;
+          Scalar* const to         = group(first) + cls * width;
+          for (int l = 0; l < width; ++l)
+            for (int d = 0; d < depth; ++d) to[d * width + l] = from[l * depth + d];
+        }
+      });
+      return;
+    }
+    for (int first = 0; first < m_lanes; first += width) {
+      const int count = this->group_size(first);
+      for (int c = 0; c < m_classes; ++c) {
+        const auto* const from = &logits(m_first_row + first, c);
+        Scalar* const to       = group(first) + c * width;
+        for (int l = 0; l < count; ++l) to[l] = load_value<Scalar>(from[l * logits.row_stride]);
+        for (int l = count; l < width; ++l) to[l] = 0;
+      }
+    }
+  }
+
+  template <class T>
+  KOKKOS_FUNCTION void store_values(const Matrix<T>& out) {
+    if (out.class_stride == 1 && m_classes >= depth) {
+      Scalar copy[rows * depth];
+      for_each_whole_block([&](int cls) {
+        for (int first = 0; first < m_lanes; first += width) {
+          const Scalar* const from = group(first) + cls * width;
+          Scalar* const to         = copy + first * depth;
+          for (int l = 0; l < width; ++l)
+            for (int d = 0; d < depth; ++d) to[l * depth + d] = from[d * width + l];
+        }
+        for (int l = 0; l < m_row_count; ++l)
+          round_run<depth>(copy + l * depth, &out(m_first_row + l, cls));
+      });
+      return;
+    }
+    for (int first = 0; first < m_row_count; first += width) {
+      const int count = this->group_size(first);
+      for (int c = 0; c < m_classes; ++c) {
+        const Scalar* const from = group(first) + c * width;
+        T* const to              = &out(m_first_row + first, c);
+        for (int l = 0; l < count; ++l) to[l * out.row_stride] = round_value<T>(from[l]);
+      }
+    }
+  }
+
+  int m_classes;
+  Scalar m_values[room];  // logits, then exponentials, then gradients
+};
+
+/// A tile of long rows that are adjacent in memory, which it visits by blocks of classes.
+template <class Problem>
+class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows> {
+  static constexpr int rows = Tuning::host_adjacent_rows;
+  using Base                = HostTileRows<Problem, rows>;
+
+ public:
+  using Base::depth;
+  using Base::width;
+  using typename Base::Scalar;
+  using LogitType = typename Problem::LogitType;
+
+  static constexpr int copied_rows = Tuning::host_tile_rows;  // whose logits are copied at once
+
+  /// Of which the tile has cache lines of a class side by side.
+  KOKKOS_FUNCTION static int most_rows(const Problem& problem) {
+    return problem.logits.row_stride == 1 ? rows : Tuning::host_tile_rows;
+  }
+
+  KOKKOS_FUNCTION AdjacentRowsTile(const Problem& problem, std::int64_t first_row, int row_count)
+      : Base(problem, first_row, row_count) {
+    for (int l = 0; l < m_lanes; ++l)
+      m_z_target[l] = problem.target_logit(m_first_row + l, m_class[l]);
+  }
+
+  KOKKOS_FUNCTION void forward(const ForwardResults<Scalar>& results, RowTotals& totals) {
+    TileRowStates<Scalar, rows, width> states;
+    if (m_any_counts)
+      for_each_block([&](std::int64_t cls, int classes) {
+        visit_logits(cls, classes, [&](int first, const auto* z, std::int64_t stride) {
+          states.template absorb<depth>(first, z, stride, cls < Tuning::host_raise_classes);
+        });
+      });
+    Scalar rest[rows];
+    for (int l = 0; l < m_lanes; ++l) {
+      rest[l]  = states.rest(l);
+      m_max[l] = states.max(l);
+    }
+    this->finish(rest, results, totals);
+  }
+
+  template <class GradientType>
+  KOKKOS_FUNCTION void backward(const SavedRows<Scalar>& saved,
+                                const GradientTask<Problem, GradientType>& task) {
+    this->load(saved);
+    write_gradients(task);
+  }
+  template <class GradientType>
+  KOKKOS_FUNCTION void forward_backward(const ForwardResults<Scalar>& results, RowTotals& totals,
+                                        const GradientTask<Problem, GradientType>& task) {
+    forward(results, totals);
+    write_gradients(task);
+  }
+
+ private:
+  using Base::m_all_count;
+  using Base::m_any_counts;
+  using Base::m_class;
+  using Base::m_first_row;
+  using Base::m_lanes;
+  using Base::m_max;
+  using Base::m_problem;
+  using Base::m_row_count;
+  using Base::m_unread;
+  using Base::m_z_target;
 
   /// Writes the gradients, each logit read before it is written.
   template <class GradientType>
   KOKKOS_FUNCTION void write_gradients(const GradientTask<Problem, GradientType>& task) const {
     Scalar factor[rows];
     Scalar at_spike[rows];
-    set_factors(task.scale, factor, at_spike);
+    this->set_factors(task.scale, factor, at_spike);
     for_each_block([&](std::int64_t cls, int classes) {
       if (!m_any_counts) {
         const Scalar nothing[width] = {};
@@ -222,7 +615,6 @@ class HostTile {
         task.gradient(m_first_row + l, m_class[l]) = round_value<GradientType>(at_spike[l]);
   }
 
- private:
   /// Calls visit(first class, number of classes) for all blocks of classes.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_block(const Visit& visit) const {
@@ -230,9 +622,6 @@ class HostTile {
       const std::int64_t left = m_problem.classes - cls;
       visit(cls, left < depth ? static_cast<int>(left) : depth);
     }
-  }
-  KOKKOS_FUNCTION int group_size(int first) const {
-    return m_row_count - first < width ? m_row_count - first : width;
   }
 
   /// Calls visit(first, z, stride) for the groups of rows, with z[d * stride + l] the logit of row
@@ -251,6 +640,7 @@ class HostTile {
       // All groups are copied before any is visited, which would have to wait for its own stores.
       const int left  = m_row_count - first;
       const int count = left < copied_rows ? left : copied_rows;
+      if (logits.row_stride == 1) prefetch_block(&logits(m_first_row + first, cls + depth));
       Scalar z[depth * copied_rows];
       copy_logits(first, count, cls, classes, z);
       for (int l = 0; l < count; l += width) visit(first + l, z + l, std::int64_t(copied_rows));
@@ -259,9 +649,9 @@ class HostTile {
 
   /// Strides defeat the hardware's own prefetching.
   KOKKOS_FUNCTION void prefetch_block(const LogitType* block) const {
-    constexpr int line = sizeof(LogitType) < 64 ? 64 / static_cast<int>(sizeof(LogitType)) : 1;
     for (int d = 0; d < depth; ++d)
-      for (int l = 0; l < width; l += line) prefetch(block + d * m_problem.logits.class_stride + l);
+      for (int l = 0; l < width; l += elements_of_line<LogitType>)
+        prefetch(block + d * m_problem.logits.class_stride + l);
   }
 
   /// z[d * copied_rows + l] = the logit of row first + l and class cls + d; -inf for classes that
@@ -270,17 +660,11 @@ class HostTile {
                                    Scalar (&z)[depth * copied_rows]) const {
     const auto& logits = m_problem.logits;
     const auto* block  = &logits(m_first_row + first, cls);
-    if (logits.class_stride == 1 && classes == depth) {
+    for (int d = 0; d < classes; ++d)
       for (int l = 0; l < count; ++l)
-        for (int d = 0; d < depth; ++d)
-          z[d * copied_rows + l] = load_value<Scalar>(block[l * logits.row_stride + d]);
-    } else {
-      for (int d = 0; d < classes; ++d)
-        for (int l = 0; l < count; ++l)
-          z[d * copied_rows + l] =
-              load_value<Scalar>(block[l * logits.row_stride + d * logits.class_stride]);
-      for (int e = classes * copied_rows; e < depth * copied_rows; ++e) z[e] = -infinity_v<Scalar>;
-    }
+        z[d * copied_rows + l] =
+            load_value<Scalar>(block[l * logits.row_stride + d * logits.class_stride]);
+    for (int e = classes * copied_rows; e < depth * copied_rows; ++e) z[e] = -infinity_v<Scalar>;
     for (int d = 0; d < depth; ++d)
       for (int l = count; l < m_lanes - first && l < copied_rows; ++l) z[d * copied_rows + l] = 0;
   }
@@ -292,15 +676,15 @@ class HostTile {
                                    const T* z, std::int64_t stride) const {
     if constexpr (std::is_same_v<T, Scalar>) {
       Scalar values[depth * width];
-      for (int l = 0; l < width; ++l)
-        for (int d = 0; d < depth; ++d)
+      for (int d = 0; d < depth; ++d)
+        for (int l = 0; l < width; ++l)
           values[d * width + l] =
               factor[first + l] * exp_below(z[d * stride + l], m_max[first + l]);
       if (!m_all_count)
         for (int d = 0; d < depth; ++d)
           for (int l = 0; l < width; ++l) {
             Scalar& value = values[d * width + l];
-            value         = m_counts[first + l] ? value : m_unread[first + l];
+            value         = this->counted_or(m_unread[first + l], first + l, value);
           }
       store_group(gradient, first, cls, classes, values);
     } else {
@@ -314,7 +698,7 @@ class HostTile {
   KOKKOS_FUNCTION void store_group(const Matrix<T>& out, int first, std::int64_t cls, int classes,
                                    const Scalar (&values)[depth * width]) const {
     T* const block      = &out(m_first_row + first, cls);
-    const int row_count = group_size(first);
+    const int row_count = this->group_size(first);
     if (row_count == width && classes == depth && out.row_stride == 1) {
       for (int d = 0; d < depth; ++d)
         round_run<width>(values + d * width, block + d * out.class_stride);
@@ -328,68 +712,15 @@ class HostTile {
           block[l * out.row_stride + d * out.class_stride] = round_value<T>(values[d * width + l]);
     }
   }
-
-  /// The gradient of a class is factor times its exp_below(); that of the spike's class is
-  /// at_spike.
-  KOKKOS_FUNCTION void set_factors(const GradientScale<Scalar>& scale, Scalar (&factor)[rows],
-                                   Scalar (&at_spike)[rows]) const {
-    Scalar scales[rows];
-    const Scalar common = scale.is_common() ? scale(0) : Scalar(0);
-    for (int l = 0; l < m_lanes; ++l) scales[l] = common;
-    if (!scale.is_common())
-      for (int l = 0; l < m_row_count; ++l) scales[l] = scale(m_first_row + l);
-    for (int l = 0; l < m_lanes; ++l) {
-      const Scalar scaled_total = scales[l] * m_spike[l];
-      const Scalar log_p        = (m_z_target[l] - m_max[l]) - m_log_sum[l];
-      factor[l]                 = scaled_total * exp_nonpositive(-m_log_sum[l]);
-      at_spike[l]               = scaled_total * expm1_nonpositive(log_p);
-    }
-  }
-
-  KOKKOS_FUNCTION void put(const ForwardResults<Scalar>& results,
-                           const Scalar (&loss)[rows]) const {
-    for (int l = 0; l < m_row_count; ++l) {
-      results.row_max[m_first_row + l]     = m_max[l];
-      results.row_log_sum[m_first_row + l] = m_log_sum[l];
-    }
-    if (results.losses)
-      for (int l = 0; l < m_row_count; ++l)
-        results.losses[(m_first_row + l) * results.loss_stride] = loss[l];
-  }
-
-  /// The sum of what the rows have; 0 where there is no row.
-  KOKKOS_FUNCTION double total(const Scalar (&values)[rows]) const {
-    double sums[8] = {};
-    for (int l = 0; l < m_lanes; l += 8)
-      for (int k = 0; k < 8; ++k) sums[k] += static_cast<double>(values[l + k]);
-    return reduce_halves(sums, [](double a, double b) { return a + b; });
-  }
-
-  const Problem& m_problem;
-  std::int64_t m_first_row;
-  int m_row_count;
-  int m_lanes;  // rows of whole groups; those from m_row_count on do not exist
-  bool m_any_counts = false;
-  bool m_all_count  = true;
-  bool m_counts[rows];
-  Scalar m_unread[rows];  // the loss and the gradient of rows that do not count
-  std::int64_t m_class[rows];
-  Scalar m_spike[rows];
-  Scalar m_denominator[rows];
-  Scalar m_z_target[rows];
-  Scalar m_max[rows];
-  Scalar m_log_sum[rows];
 };
 
 /// Calls visit(tile) for the tiles of a team's rows: all rows, by groups, divided evenly.
-template <class Problem, class Member, class Visit>
-KOKKOS_INLINE_FUNCTION void for_each_host_tile(const Problem& problem, const Member& team,
-                                               const Visit& visit) {
+template <class Tile, class Problem, class Member, class Visit>
+KOKKOS_INLINE_FUNCTION void for_each_tile(const Problem& problem, const Member& team,
+                                          const Visit& visit) {
   using Space         = typename Problem::ExecutionSpace;
-  using Tile          = HostTile<Problem>;
   constexpr int width = Tile::width;
-  const int most_rows =
-      problem.logits.row_stride == 1 ? Tuning::host_adjacent_rows : Tuning::host_tile_rows;
+  const int most_rows = Tile::most_rows(problem);
   const auto mine =
       items_of<Space>(team.league_rank(), team.league_size(), (problem.rows + width - 1) / width);
   const std::int64_t count = mine.end - mine.begin;
@@ -403,6 +734,16 @@ KOKKOS_INLINE_FUNCTION void for_each_host_tile(const Problem& problem, const Mem
   }
 }
 
+/// Calls visit(tile) with tiles of the kind that the problem's rows need.
+template <class Problem, class Member, class Visit>
+KOKKOS_INLINE_FUNCTION void for_each_host_tile(const Problem& problem, const Member& team,
+                                               const Visit& visit) {
+  if (problem.classes < Tuning::host_short_row)
+    for_each_tile<ShortRowsTile<Problem>>(problem, team, visit);
+  else
+    for_each_tile<AdjacentRowsTile<Problem>>(problem, team, visit);
+}
+
 /// forward[columns] and forward[rows_per_team]
 template <class Problem>
 struct ForwardHostTiles {
@@ -414,8 +755,7 @@ struct ForwardHostTiles {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     RowTotals totals;
-    for_each_host_tile(problem, team,
-                       [&](HostTile<Problem>&& tile) { tile.sweep(results, totals); });
+    for_each_host_tile(problem, team, [&](auto&& tile) { tile.forward(results, totals); });
     results.reduction.finish(team, totals);
   }
 };
@@ -431,10 +771,7 @@ struct BackwardHostTiles {
 
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
-    for_each_host_tile(problem, team, [&](HostTile<Problem>&& tile) {
-      tile.load(saved);
-      tile.write_gradients(task);
-    });
+    for_each_host_tile(problem, team, [&](auto&& tile) { tile.backward(saved, task); });
   }
 };
 
@@ -450,10 +787,8 @@ struct ForwardBackwardHostTiles {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     RowTotals totals;
-    for_each_host_tile(problem, team, [&](HostTile<Problem>&& tile) {
-      tile.sweep(results, totals);
-      tile.write_gradients(task);
-    });
+    for_each_host_tile(problem, team,
+                       [&](auto&& tile) { tile.forward_backward(results, totals, task); });
     results.reduction.finish(team, totals);
   }
 };

@@ -8,6 +8,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 // Where one machine instruction does what portable code needs several for. This file alone asks for
@@ -124,6 +125,17 @@ KOKKOS_INLINE_FUNCTION std::uint32_t round_pair(float first, float second) {
 #endif
 }
 
+/// to[k] = from[k], by whole vectors. Clang would unroll so short a loop and then vectorise the one
+/// around it, which transposes; GCC would move a memcpy by halves of vectors.
+template <int Count, class T>
+KOKKOS_FORCEINLINE_FUNCTION void copy_run(const T* from, T* to) {
+#if defined(__clang__)
+  std::memcpy(to, from, Count * sizeof(T));
+#else
+  for (int k = 0; k < Count; ++k) to[k] = from[k];
+#endif
+}
+
 /// values[k] = what from[k] stores
 template <int Count, class T, class Scalar>
 KOKKOS_FORCEINLINE_FUNCTION void widen_run(const T* from, Scalar* values) {
@@ -135,7 +147,10 @@ KOKKOS_FORCEINLINE_FUNCTION void widen_run(const T* from, Scalar* values) {
     return;
   }
 #endif
-  for (int k = 0; k < Count; ++k) values[k] = load_value<Scalar>(from[k]);
+  if constexpr (std::is_same_v<T, Scalar>)
+    copy_run<Count>(from, values);
+  else
+    for (int k = 0; k < Count; ++k) values[k] = load_value<Scalar>(from[k]);
 }
 
 /// to[k] = values[k], rounded
@@ -149,7 +164,10 @@ KOKKOS_FORCEINLINE_FUNCTION void round_run(const Scalar* values, T* to) {
     return;
   }
 #endif
-  for (int k = 0; k < Count; ++k) to[k] = round_value<T>(values[k]);
+  if constexpr (std::is_same_v<T, Scalar>)
+    copy_run<Count>(values, to);
+  else
+    for (int k = 0; k < Count; ++k) to[k] = round_value<T>(values[k]);
 }
 
 /// Of each half of a word, a's where first(a, b) and else b's.

@@ -57,10 +57,11 @@ struct Tuning {
   static constexpr int small_team         = 512;   // threads of the teams of small kernels
   static constexpr int denominator_rows   = 8192;  // targets that a team adds up
   // Host
-  static constexpr int host_tile_rows         = 128;   // several SIMD vectors and cache lines
-  static constexpr int host_adjacent_rows     = 1024;  // of LayoutLeft: a class is a page of memory
-  static constexpr int host_group_rows        = 32;    // of a tile: several SIMD vectors
-  static constexpr int host_tile_depth        = 8;     // classes of a tile taken in at once
+  static constexpr int host_tile_rows         = 128;    // several SIMD vectors and cache lines
+  static constexpr int host_adjacent_rows     = 1280;   // of LayoutLeft: a page of a class
+  static constexpr int host_held_bytes        = 24576;  // of logits: most of a level-1 cache
+  static constexpr int host_group_rows        = 32;     // of a tile: several SIMD vectors
+  static constexpr int host_tile_depth        = 8;      // classes of a tile taken in at once
   static constexpr int host_raise_classes     = 512;  // of a tile, in which maxima still rise often
   static constexpr int host_tile_min_rows     = 32;   // fewer rows: row_per_team
   static constexpr int host_short_row         = 192;  // rows shorter than this: rows_per_team
