@@ -59,14 +59,14 @@ std::string label_of(const Case& c, std::size_t saved_bytes, const Bandwidth& ba
 
 void time_batches(benchmark::State& state, Runner& runner) {
   using Clock = std::chrono::steady_clock;
-  for (auto _ : state) {
+  while (state.KeepRunningBatch(runner.batch())) {
     runner.prepare();
     runner.fence();
     const auto start = Clock::now();
     runner.run_batch();
     runner.fence();
     const std::chrono::duration<double> elapsed = Clock::now() - start;
-    state.SetIterationTime(elapsed.count() / static_cast<double>(runner.batch()));
+    state.SetIterationTime(elapsed.count());
   }
 }
 
