@@ -11,8 +11,8 @@ int main(int argc, char* argv[]) {
   Kokkos::ScopeGuard kokkos(argc, argv);
   const Kokkos::DefaultExecutionSpace exec;
   const std::int64_t tokens = 1024, vocabulary = 32000;
-  Kokkos::View<float**> logits("logits", tokens, vocabulary);  // the model fills these two
-  Kokkos::View<std::int64_t*> targets("targets", tokens);
+  Kokkos::View<float**, Kokkos::LayoutRight> logits("logits", tokens, vocabulary);
+  Kokkos::View<std::int64_t*> targets("targets", tokens);  // the model fills these two
   Kokkos::View<float> loss("loss");
 
   KokkosXent::CrossEntropy cross_entropy(exec, tokens, vocabulary);

@@ -37,11 +37,11 @@ struct Tuning {
   static constexpr int medium_row_bytes       = 16384;  // rows up to this: row_team_medium
   static constexpr int row_team_medium        = 128;
   static constexpr int row_team_long          = 256;
-  static constexpr int lane_packs             = 8;   // 16-byte packs in registers, one warp a row
-  static constexpr int stream_packs           = 12;  // the same for a team a row
-  static constexpr int held_packs             = 16;  // the same where a row is visited twice
-  static constexpr int written_packs          = 8;   // the same where it is written only
-  static constexpr int packs_large            = 8;   // stream_packs, held_packs of larger states
+  static constexpr int lane_packs           = 8;   // 16-byte packs in registers, up to a warp a row
+  static constexpr int stream_packs         = 12;  // the same for a team a row
+  static constexpr int held_packs           = 16;  // the same where a row is visited twice
+  static constexpr int written_packs        = 8;   // the same where it is written only
+  static constexpr int packs_large          = 8;   // stream_packs, held_packs of larger states
   static constexpr int smaller_team_percent = 92;  // of the time: less, and a smaller team is taken
   static constexpr int packed_team          = 512;    // threads of a multiprocessor, team a row
   static constexpr int one_warp_bytes       = 16384;  // rows of forward, up to this: one warp a row
@@ -58,7 +58,7 @@ struct Tuning {
   static constexpr int denominator_rows   = 8192;  // targets that a team adds up
   // Host
   static constexpr int host_tile_rows         = 128;    // several SIMD vectors and cache lines
-  static constexpr int host_adjacent_rows     = 1280;   // of LayoutLeft: a page of a class
+  static constexpr int host_adjacent_rows     = 1280;   // of LayoutLeft: about a page of a class
   static constexpr int host_held_bytes        = 24576;  // of logits: most of a level-1 cache
   static constexpr int host_group_rows        = 32;     // of a tile: several SIMD vectors
   static constexpr int host_tile_depth        = 8;      // classes of a tile taken in at once

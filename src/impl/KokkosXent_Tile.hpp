@@ -17,18 +17,15 @@
 #include <type_traits>
 
 // Kernels whose threads run along rows instead of classes: every SIMD lane (host) or thread
-// (device) owns a row. They serve rows that are adjacent in memory (LayoutLeft) everywhere, and on
-// the host also short rows. On a device the classes of a tile are shared by several slices of
-// threads, whose states meet in team scratch.
+// (device) owns a row. They serve rows that are adjacent in memory (LayoutLeft), and on the host
+// also short rows; there only targets with a background, for others see KokkosXent_HostTile.hpp.
+// On a device the classes of a tile are shared by several slices of threads, whose states meet in
+// team scratch.
 
 namespace KokkosXent::Impl {
 
 template <class Problem>
 struct Tile {
-  using ExecutionSpace = typename Problem::ExecutionSpace;
-  using Scalar         = typename Problem::Scalar;
-  using State          = typename Problem::State;
-
   static constexpr bool on_host = Problem::on_host;
   // rows a thread owns
   static constexpr int lanes   = on_host ? Tuning::host_tile_rows : Problem::RowWalk::rows;
