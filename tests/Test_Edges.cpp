@@ -303,6 +303,21 @@ TEST(Edges, MinusInfWithSmoothingAndWeightZero) {
   });
 }
 
+/// Each about half the probability: whether one of them is dominant must not hang on a rounding,
+/// nor on which classes a thread takes in together.
+TEST(Edges, ClassesOfNearlyEqualProbabilityWithSmoothing) {
+  for_each_index_configuration([](const Configuration& configuration) {
+    const double z = configuration.round_logit(0.2);
+    for (const double distance : {0.0, 0x1p-26, 3 * 0x1p-26, 0x1p-9, 0x1p-7, 0x1p-5}) {
+      const double below              = configuration.round_logit(z - distance);
+      Problem problem                 = index_problem({{z, below}, {below, z}}, {0, 0});
+      problem.options.label_smoothing = 0.1;
+      problem.weights                 = {0.5, 1.5};
+      expect_right(configuration, problem);
+    }
+  });
+}
+
 TEST(Edges, SmoothingZeroIsNotEvaluated) {
   Problem problem                 = index_problem({{1.0, -infinity, 2.0}}, {0});
   problem.options.label_smoothing = 0.0;
