@@ -329,6 +329,14 @@ template <class T>
 inline constexpr bool stores_infinity =
     is_bfloat16_bits<T> || is_float16_bits<T> || std::is_floating_point_v<T>;
 
+/// A pack of -inf, for one that does not exist. Needs stores_infinity<T>.
+template <class Scalar, class T, int Run>
+KOKKOS_INLINE_FUNCTION Pack<T, Run> missing_pack() {
+  Scalar values[Run];
+  unrolled<Run>([&](int k) { values[k] = -Kokkos::Experimental::infinity_v<Scalar>; });
+  return round_pack<T, Run>(values, 0);
+}
+
 /// Loads pack r, for run r of chunk; it holds -inf, or anything if T has none, where that does not
 /// exist.
 template <Reuse R, class Scalar, class T, int Size, int Run, bool Masked>
@@ -339,9 +347,7 @@ KOKKOS_INLINE_FUNCTION void load_one_pack(const Row<const T>& row,
     packs[r] =
         load_pack<R, Pack<T, Run>>(row.data + chunk.run_begin(r) * run_stride<false, Run>(row));
   } else if constexpr (stores_infinity<T>) {
-    Scalar values[Run];
-    unrolled<Run>([&](int k) { values[k] = -Kokkos::Experimental::infinity_v<Scalar>; });
-    packs[r] = round_pack<T, Run>(values, 0);
+    packs[r] = missing_pack<Scalar, T, Run>();
   }
 }
 
@@ -416,9 +422,7 @@ KOKKOS_INLINE_FUNCTION void fill_missing(const PackPositions<Count, Run, Whole>&
                                          Pack<T, Run>* packs) {
   if constexpr (stores_infinity<T>) {
     if (positions.all_exist()) return;
-    Scalar values[Run];
-    unrolled<Run>([&](int e) { values[e] = -Kokkos::Experimental::infinity_v<Scalar>; });
-    const auto missing = round_pack<T, Run>(values, 0);
+    const auto missing = missing_pack<Scalar, T, Run>();
     unrolled<Count>([&](int p) {
       if (!positions.exists(p)) packs[p] = missing;
     });

@@ -216,6 +216,22 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
   schedule.parts         = 1;
   schedule.part_size     = shape.classes;
   schedule.packs_are_all = shape.packs_are_all;
+  // Each row to so many lanes of a warp, or to a team.
+  const auto give_to_lanes = [&](int lanes) {
+    schedule.mapping = Mapping::packed_rows_per_team;
+    schedule.vector  = lanes;
+    schedule.team    = Tuning::short_rows_team / lanes;
+    schedule.league  = static_cast<int>(
+        (balanced(groups(lanes, shape.resident_threads)) + schedule.team - 1) / schedule.team);
+    return true;
+  };
+  const auto give_to_team = [&](int team) {
+    schedule.mapping = Mapping::packed_row_per_team;
+    schedule.vector  = 1;
+    schedule.team    = team;
+    schedule.league  = static_cast<int>(balanced(groups(team, Tuning::packed_team)));
+    return true;
+  };
 
   if (packs <= Tuning::lane_packs * warp_lanes) {
     // Lanes that write are to fill whole sectors of memory together.
@@ -223,12 +239,7 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
     while (packs_each(lanes) > Tuning::lane_packs) lanes *= 2;
     if (shape.pass != Pass::forward)
       while (lanes < Tuning::writing_lanes && packs_each(lanes) > Tuning::writing_lanes) lanes *= 2;
-    schedule.mapping = Mapping::packed_rows_per_team;
-    schedule.vector  = lanes;
-    schedule.team    = Tuning::short_rows_team / lanes;
-    schedule.league  = static_cast<int>(
-        (balanced(groups(lanes, shape.resident_threads)) + schedule.team - 1) / schedule.team);
-    return true;
+    return give_to_lanes(lanes);
   }
   if (shape.rows < device.multiprocessors) return false;
   if (held) {
@@ -236,24 +247,11 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
     int team = warp_lanes;
     while (team < Tuning::packed_team / 2 && packs_each(team) > shape.held_packs)
       team += warp_lanes;
-    schedule.mapping = Mapping::packed_row_per_team;
-    schedule.vector  = 1;
-    schedule.team    = packs_each(team) <= shape.held_packs
-                           ? team
-                           : std::max(team, team_for_cache(shape, device, Tuning::packed_team));
-    schedule.league  = static_cast<int>(balanced(groups(schedule.team, Tuning::packed_team)));
-    return true;
+    if (packs_each(team) > shape.held_packs)
+      team = std::max(team, team_for_cache(shape, device, Tuning::packed_team));
+    return give_to_team(team);
   }
-  if (shape.row_bytes() <= Tuning::shared_team_bytes) {
-    schedule.mapping = Mapping::packed_rows_per_team;
-    schedule.vector  = warp_lanes;
-    schedule.team    = Tuning::short_rows_team / warp_lanes;
-    schedule.league  = static_cast<int>(
-        (balanced(groups(warp_lanes, shape.resident_threads)) + schedule.team - 1) / schedule.team);
-    return true;
-  }
-  schedule.mapping    = Mapping::packed_row_per_team;
-  schedule.vector     = 1;
+  if (shape.row_bytes() <= Tuning::shared_team_bytes) return give_to_lanes(warp_lanes);
   const bool one_warp = shape.pass == Pass::forward && shape.row_bytes() <= Tuning::one_warp_bytes;
   const int row_overhead = shape.pass == Pass::forward ? Tuning::row_overhead_packs : 0;
   const auto cost        = [&](int team) {  // the time of all rows, in packs that a thread visits
@@ -263,13 +261,9 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
   int team = one_warp ? warp_lanes : Tuning::packed_team;
   if (shape.pass == Pass::backward)
     while (packs_each(team) < Tuning::written_packs) team /= 2;
-  schedule.team = team;
-  while (team >= 4 * warp_lanes) {
-    team /= 2;
-    if (cost(team) * 100 < cost(schedule.team) * Tuning::smaller_team_percent) schedule.team = team;
-  }
-  schedule.league = static_cast<int>(balanced(groups(schedule.team, Tuning::packed_team)));
-  return true;
+  for (int smaller = team / 2; smaller >= 2 * warp_lanes; smaller /= 2)
+    if (cost(smaller) * 100 < cost(team) * Tuning::smaller_team_percent) team = smaller;
+  return give_to_team(team);
 }
 
 inline Schedule device_schedule(const Shape& shape, const Device& device, std::int64_t most_teams) {
