@@ -303,8 +303,7 @@ TEST(Edges, MinusInfWithSmoothingAndWeightZero) {
   });
 }
 
-/// Each about half the probability: whether one of them is dominant must not hang on a rounding,
-/// nor on which classes a thread takes in together.
+/// Each about half the probability, on both sides of where a class counts as dominant.
 TEST(Edges, ClassesOfNearlyEqualProbabilityWithSmoothing) {
   for_each_index_configuration([](const Configuration& configuration) {
     const double z = configuration.round_logit(0.2);
