@@ -220,6 +220,19 @@ class HostTileRows {
     return m_row_count - first < width ? m_row_count - first : width;
   }
 
+  KOKKOS_FUNCTION void load_target_logits() {
+    for (int l = 0; l < m_lanes; ++l)
+      m_z_target[l] = m_problem.target_logit(m_first_row + l, m_class[l]);
+  }
+
+  template <class GradientType>
+  KOKKOS_FUNCTION void store_spikes(const Matrix<GradientType>& gradient,
+                                    const Scalar (&at_spike)[Rows]) const {
+    for (int l = 0; l < m_row_count; ++l)
+      if (m_class[l] >= 0)
+        gradient(m_first_row + l, m_class[l]) = round_value<GradientType>(at_spike[l]);
+  }
+
   /// Ends the forward pass, with rest as SoftmaxState has it.
   KOKKOS_FUNCTION void finish(const Scalar (&rest)[Rows], const ForwardResults<Scalar>& results,
                               RowTotals& totals) {
@@ -297,7 +310,8 @@ class HostTileRows {
 };
 
 /// A tile of short rows, whose logits it holds, by groups of rows, from when they are read until
-/// their gradients are written: forward_backward evaluates each exponential once.
+/// their gradients are written: forward_backward evaluates each exponential once. Only backward
+/// holds nothing where it can go along rows.
 template <class Problem>
 class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
   static constexpr int rows = Tuning::host_tile_rows;
@@ -316,25 +330,28 @@ class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
   }
 
   KOKKOS_FUNCTION ShortRowsTile(const Problem& problem, std::int64_t first_row, int row_count)
-      : Base(problem, first_row, row_count), m_classes(static_cast<int>(problem.classes)) {
-    load_logits();
-    for (int first = 0; first < m_lanes; first += width)
-      for (int l = 0; l < width; ++l)  // any number where there is no class
-        m_z_target[first + l] = group(first)[spike_place(first, l)];
-  }
+      : Base(problem, first_row, row_count), m_classes(static_cast<int>(problem.classes)) {}
 
   KOKKOS_FUNCTION void forward(const ForwardResults<Scalar>& results, RowTotals& totals) {
+    hold_logits();
     sweep<false>(results, totals);
   }
   template <class GradientType>
   KOKKOS_FUNCTION void backward(const SavedRows<Scalar>& saved,
                                 const GradientTask<Problem, GradientType>& task) {
     this->load(saved);
-    write_gradients<false>(task);
+    if (m_classes >= mapped_classes && m_problem.logits.class_stride == 1 &&
+        task.gradient.class_stride == 1) {
+      map_to_gradients(task);
+    } else {
+      hold_logits();
+      write_gradients<false>(task);
+    }
   }
   template <class GradientType>
   KOKKOS_FUNCTION void forward_backward(const ForwardResults<Scalar>& results, RowTotals& totals,
                                         const GradientTask<Problem, GradientType>& task) {
+    hold_logits();
     sweep<true>(results, totals);
     write_gradients<true>(task);
   }
@@ -342,6 +359,7 @@ class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
  private:
   using Base::m_all_count;
   using Base::m_class;
+  using Base::m_counts;
   using Base::m_first_row;
   using Base::m_lanes;
   using Base::m_max;
@@ -351,8 +369,60 @@ class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
   using Base::m_z_target;
   using Sums = ClassSums<Scalar>;
 
+  /// Classes of a row that map_row() takes at once, some of them twice; conversions are fast in
+  /// longer loops. Rows need this many for it to pay.
+  static constexpr bool converts      = !std::is_same_v<typename Problem::LogitType, Scalar>;
+  static constexpr int run            = converts ? 32 : 16;
+  static constexpr int mapped_classes = converts ? 64 : 16;
+
   static constexpr int room = Tuning::host_short_row * width;  // one group, or the bytes held
   static_assert(room * sizeof(Scalar) >= Tuning::host_held_bytes);
+
+  KOKKOS_FUNCTION void hold_logits() {
+    load_logits();
+    for (int first = 0; first < m_lanes; first += width)
+      for (int l = 0; l < width; ++l)  // any number where there is no class
+        m_z_target[first + l] = group(first)[spike_place(first, l)];
+  }
+
+  /// Writes the gradients of rows that are not held, whose classes are adjacent: SIMD lanes run
+  /// along classes, and nothing is transposed.
+  template <class GradientType>
+  KOKKOS_FUNCTION void map_to_gradients(const GradientTask<Problem, GradientType>& task) {
+    Scalar factor[rows];
+    Scalar at_spike[rows];
+    this->load_target_logits();
+    this->set_factors(task.scale, factor, at_spike);
+    for (int l = 0; l < m_row_count; ++l) {
+      GradientType* const gradient = &task.gradient(m_first_row + l, 0);
+      if (m_counts[l])
+        map_row(&m_problem.logits(m_first_row + l, 0), gradient, m_max[l], factor[l]);
+      else
+        for (int c = 0; c < m_classes; ++c) gradient[c] = round_value<GradientType>(m_unread[l]);
+    }
+    this->store_spikes(task.gradient, at_spike);
+  }
+
+  template <class T, class GradientType>
+  KOKKOS_FUNCTION void map_row(const T* logits, GradientType* gradient, Scalar max,
+                               Scalar factor) const {
+    const int last = m_classes - run;  // may overlap others, and is read before they are written
+    alignas(64) Scalar at_last[run];   // to a cache line, since Clang leaves them in memory
+    alignas(64) Scalar values[run];
+    map_run(logits + last, max, factor, at_last);
+    for (int cls = 0; cls < last; cls += run) {
+      map_run(logits + cls, max, factor, values);
+      round_run<run>(values, gradient + cls);
+    }
+    round_run<run>(at_last, gradient + last);
+  }
+
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION static void map_run(const T* logits, Scalar max, Scalar factor,
+                                                  Scalar (&values)[run]) {
+    widen_run<run>(logits, values);
+    for (int e = 0; e < run; ++e) values[e] = exp_below(values[e], max) * factor;
+  }
 
   /// Keep: exponentials, for write_gradients().
   template <bool Keep>
@@ -548,8 +618,7 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
 
   KOKKOS_FUNCTION AdjacentRowsTile(const Problem& problem, std::int64_t first_row, int row_count)
       : Base(problem, first_row, row_count) {
-    for (int l = 0; l < m_lanes; ++l)
-      m_z_target[l] = problem.target_logit(m_first_row + l, m_class[l]);
+    this->load_target_logits();
   }
 
   KOKKOS_FUNCTION void forward(const ForwardResults<Scalar>& results, RowTotals& totals) {
@@ -610,9 +679,7 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
         write_group(task.gradient, first, cls, classes, factor, z, stride);
       });
     });
-    for (int l = 0; l < m_row_count; ++l)
-      if (m_class[l] >= 0)
-        task.gradient(m_first_row + l, m_class[l]) = round_value<GradientType>(at_spike[l]);
+    this->store_spikes(task.gradient, at_spike);
   }
 
   /// Calls visit(first class, number of classes) for all blocks of classes.
