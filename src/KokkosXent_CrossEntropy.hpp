@@ -120,7 +120,7 @@ class CrossEntropy {
         m_row_log_sum(allocate("KokkosXent::row_log_sum"), rows_extent()),
         m_constants(allocate("KokkosXent::constants"), constants_count),
         m_partial_totals(allocate("KokkosXent::partial_totals"), league_extent()),
-        m_partial_states(allocate("KokkosXent::partial_states"), league_extent()),
+        m_partial_states(allocate("KokkosXent::partial_states"), states_extent()),
         m_swept_parts(allocate_zero("KokkosXent::swept_parts"), league_extent()),
         m_finished_teams(allocate_zero("KokkosXent::finished_teams")) {}
 
@@ -296,6 +296,7 @@ class CrossEntropy {
   }
   std::size_t rows_extent() const { return static_cast<std::size_t>(m_max_rows); }
   std::size_t league_extent() const { return static_cast<std::size_t>(Impl::max_league(m_exec)); }
+  std::size_t states_extent() const { return static_cast<std::size_t>(Impl::max_states(m_exec)); }
 
   double* denominator() const { return m_constants.data(); }
   double* weight_sum() const { return m_constants.data() + 1; }

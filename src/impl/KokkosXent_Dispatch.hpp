@@ -22,12 +22,12 @@
 namespace KokkosXent::Impl {
 
 /// Memory that a call uses and leaves behind without meaning, but for counters, which are zero
-/// between calls. Arrays have max_league elements.
+/// between calls. Arrays have max_league elements, that of states max_states.
 template <class Scalar>
 struct Workspace {
   RowTotals* partial_totals;
   SoftmaxState<Scalar, true>* partial_states;  // also holds states without background
-  int* swept_parts;                            // of each row
+  int* swept_parts;                            // of each row or tile
   int* finished;                               // counts teams
 };
 
@@ -164,14 +164,24 @@ void run_forward(const typename Problem::ExecutionSpace& exec, const char* funct
                  const Schedule& schedule, const Problem& problem,
                  const ForwardResults<typename Problem::Scalar>& results,
                  const Workspace<typename Problem::Scalar>& workspace) {
-  using LogitType        = typename Problem::LogitType;
-  constexpr int max_team = Problem::resident_threads;
+  using LogitType         = typename Problem::LogitType;
+  constexpr int max_team  = Problem::resident_threads;
+  const std::string label = kernel_label(function, schedule.mapping);
+  auto* const states      = reinterpret_cast<typename Problem::State*>(workspace.partial_states);
+  if constexpr (!Problem::on_host) {
+    if (schedule.mapping == Mapping::columns && schedule.parts > 1) {
+      using Kernel = ForwardTileParts<Problem>;
+      launch<Problem::tile_threads>(
+          exec, label, schedule,
+          Kernel{problem, division_of(problem, schedule), results, states, workspace.swept_parts},
+          Kernel::scratch_bytes_per_thread);
+      return;
+    }
+  }
   if (schedule.mapping == Mapping::teams_per_row)
-    launch<max_team>(
-        exec, kernel_label(function, schedule.mapping), schedule,
-        ForwardParts<Problem>{problem, division_of(problem, schedule), results,
-                              reinterpret_cast<typename Problem::State*>(workspace.partial_states),
-                              workspace.swept_parts});
+    launch<max_team>(exec, label, schedule,
+                     ForwardParts<Problem>{problem, division_of(problem, schedule), results, states,
+                                           workspace.swept_parts});
   else if (!launch_packed_rows<Pass::forward>(exec, function, schedule, problem, results,
                                               GradientTask<Problem, LogitType>{}, {}))
     launch_whole_rows<Problem, ForwardRowsOf<Problem>::template Kernel,
@@ -186,9 +196,19 @@ void run_backward(const typename Problem::ExecutionSpace& exec, const char* func
                   const SavedRows<typename Problem::Scalar>& saved) {
   constexpr int max_team = Problem::resident_threads;
   if (problem.rows == 0) return;
+  const std::string label = kernel_label(function, schedule.mapping);
+  if constexpr (!Problem::on_host) {
+    if (schedule.mapping == Mapping::columns && schedule.parts > 1) {
+      using Kernel = BackwardTiles<Problem, GradientType>;
+      launch<Problem::tile_threads>(exec, label, schedule,
+                                    Kernel{problem, task, saved, division_of(problem, schedule)},
+                                    Kernel::scratch_bytes_per_thread);
+      return;
+    }
+  }
   if (schedule.mapping == Mapping::teams_per_row)
     launch<max_team>(
-        exec, kernel_label(function, schedule.mapping), schedule,
+        exec, label, schedule,
         BackwardParts<Problem, GradientType>{problem, division_of(problem, schedule), task, saved});
   else if (!launch_packed_rows<Pass::backward>(exec, function, schedule, problem,
                                                ForwardResults<typename Problem::Scalar>{}, task,
@@ -208,7 +228,7 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
                           const Workspace<typename Problem::Scalar>& workspace) {
   using Scalar         = typename Problem::Scalar;
   const char* function = "forward_backward";
-  if (schedule.mapping == Mapping::teams_per_row) {
+  if (schedule.parts > 1) {
     results.reduction.results.denominator = denominator;
     run_forward(exec, function, schedule, problem, results, workspace);
     run_backward(exec, function, schedule, problem, task,

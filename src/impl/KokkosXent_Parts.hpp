@@ -16,15 +16,24 @@
 
 namespace KokkosXent::Impl {
 
+/// Classes [begin, end).
+struct ClassRange {
+  std::int64_t begin;
+  std::int64_t end;
+
+  KOKKOS_FUNCTION std::int64_t size() const { return end - begin; }
+  KOKKOS_FUNCTION bool contains(std::int64_t cls) const { return begin <= cls && cls < end; }
+};
+
 /// How a row is divided.
 struct Division {
   std::int64_t classes;
   int parts;
   std::int64_t part_size;
 
-  KOKKOS_FUNCTION std::int64_t begin(int part) const { return part * part_size; }
-  KOKKOS_FUNCTION std::int64_t end(int part) const {
-    return begin(part) + part_size < classes ? begin(part) + part_size : classes;
+  KOKKOS_FUNCTION ClassRange range(int part) const {
+    const std::int64_t begin = part * part_size;
+    return {begin, begin + part_size < classes ? begin + part_size : classes};
   }
 };
 
@@ -51,8 +60,8 @@ struct ForwardParts {
     const Scalar z_target   = problem.target_logit(row, target.cls);
     State* const row_states = states + row * division.parts;
     if (target.kind == RowKind::counts) {
-      const State state =
-          sweep_row<Reuse::likely>(problem, group, row, division.begin(part), division.end(part));
+      const ClassRange range = division.range(part);
+      const State state = sweep_row<Reuse::likely>(problem, group, row, range.begin, range.end);
       group.once([&]() { row_states[part] = state; });
     }
     if (!counts_last(team, swept_parts + row, division.parts)) return;
@@ -87,9 +96,9 @@ struct BackwardParts {
     const int index =
         Problem::on_host ? team.league_rank() : team.league_size() - 1 - team.league_rank();
     const std::int64_t row = index / division.parts;
-    const int part         = index % division.parts;
+    const ClassRange range = division.range(index % division.parts);
     gradient_row(problem, task, group, row, problem.targets(row), saved(problem, group, row),
-                 division.begin(part), division.end(part));
+                 range.begin, range.end);
   }
 };
 

@@ -32,6 +32,9 @@ struct Tuning {
   static constexpr int tile_min_rows          = 8;      // fewer rows: their classes are strided
   static constexpr int tile_threads           = 768;    // of a multiprocessor: one team
   static constexpr int tile_threads_large     = 512;    // the same for kernels of larger states
+  static constexpr int tile_overhead_classes  = 1024;   // of a tile, in the time of a team's rest
+  static constexpr int tile_min_part          = 1024;   // classes
+  static constexpr int states_each            = 256;    // of parts of tiles, a multiprocessor
   static constexpr int short_row_bytes        = 2048;   // rows up to this: rows_per_team
   static constexpr int short_rows_team        = 128;    // threads
   static constexpr int medium_row_bytes       = 16384;  // rows up to this: row_team_medium
@@ -75,7 +78,7 @@ struct Schedule {
   int league;
   int team;
   int vector;
-  int parts;                     // teams that share a row; 1 but for teams_per_row
+  int parts;                     // teams that share a row; 1 but for teams_per_row, columns
   std::int64_t part_size;        // classes each of them takes
   bool packs_are_all   = false;  // Shape
   bool gradient_packed = false;  // packs of the logits are packs of the gradient in every row
@@ -142,22 +145,32 @@ int max_league(const ExecutionSpace& exec) {
     return std::max(1, exec.concurrency() / Tuning::smallest_team);
 }
 
-/// Rows in about most_parts parts each, or fewer: one team for each, at most most_teams in all.
-inline Schedule split_rows(const Shape& shape, std::int64_t most_parts, int team,
-                           std::int64_t most_teams) {
-  const std::int64_t wanted_parts =
-      std::max<std::int64_t>(1, std::min(most_parts, most_teams / shape.rows));
+/// The most states of parts of rows that any schedule on exec has between teams.
+template <class ExecutionSpace>
+std::int64_t max_states(const ExecutionSpace& exec) {
+  if constexpr (runs_on_host<ExecutionSpace>)
+    return max_league(exec);
+  else
+    return std::max<std::int64_t>(max_league(exec),
+                                  device_of(exec).multiprocessors * Tuning::states_each);
+}
+
+/// Items, rows or tiles of rows, in about wanted_parts parts each: one team for each.
+inline Schedule in_parts(Mapping mapping, const Shape& shape, std::int64_t items,
+                         std::int64_t wanted_parts, int team) {
   // Parts start on whole runs so that all parts of a row are aligned alike.
   const std::int64_t run = shape.run;
   const std::int64_t part_size =
       ((shape.classes + wanted_parts - 1) / wanted_parts + run - 1) / run * run;
   const std::int64_t parts = (shape.classes + part_size - 1) / part_size;
-  return {Mapping::teams_per_row,
-          static_cast<int>(shape.rows * parts),
-          team,
-          1,
-          static_cast<int>(parts),
-          part_size};
+  return {mapping, static_cast<int>(items * parts), team, 1, static_cast<int>(parts), part_size};
+}
+
+/// Rows in about most_parts parts each, or fewer, so that there are at most most_teams.
+inline Schedule split_rows(const Shape& shape, std::int64_t most_parts, int team,
+                           std::int64_t most_teams) {
+  return in_parts(Mapping::teams_per_row, shape, shape.rows,
+                  std::max<std::int64_t>(1, std::min(most_parts, most_teams / shape.rows)), team);
 }
 
 inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int64_t most_teams) {
@@ -266,17 +279,38 @@ inline bool packed_rows(const Shape& shape, const Device& device, Schedule& sche
   return give_to_team(team);
 }
 
-inline Schedule device_schedule(const Shape& shape, const Device& device, std::int64_t most_teams) {
+/// Tiles of adjacent rows, of which a multiprocessor works on one at a time: in the parts with
+/// which all are done first. A part costs its classes and what a team spends besides, twice that
+/// where states meet in memory.
+inline Schedule tile_schedule(const Shape& shape, const Device& device, std::int64_t most_teams,
+                              std::int64_t most_states) {
+  const std::int64_t tile_rows = Tuning::tile_width * shape.adjacent_rows;
+  const std::int64_t tiles     = (shape.rows + tile_rows - 1) / tile_rows;
+  const auto cost              = [&](std::int64_t parts) {
+    const std::int64_t rounds =
+        (tiles * parts + device.multiprocessors - 1) / device.multiprocessors;
+    const std::int64_t overhead = Tuning::tile_overhead_classes * (parts > 1 ? 2 : 1);
+    return rounds * ((shape.classes + parts - 1) / parts + overhead);
+  };
+  const std::int64_t most_parts = std::min(
+      {shape.classes / Tuning::tile_min_part, most_teams / tiles, most_states / shape.rows});
+  std::int64_t best = 1;
+  for (std::int64_t parts = 2; parts <= most_parts; ++parts)
+    if (cost(parts) < cost(best)) best = parts;
+  if (best > 1) return in_parts(Mapping::columns, shape, tiles, best, shape.tile_threads);
+  return {Mapping::columns, static_cast<int>(std::min(tiles, most_teams)), shape.tile_threads, 1, 1,
+          shape.classes};
+}
+
+inline Schedule device_schedule(const Shape& shape, const Device& device, std::int64_t most_teams,
+                                std::int64_t most_states) {
   const auto whole_rows = [&](Mapping mapping, std::int64_t items, int team, int vector) {
     return Schedule{mapping,      static_cast<int>(std::min(items, most_teams)), team, vector, 1,
                     shape.classes};
   };
   const std::int64_t threads = std::int64_t(device.multiprocessors) * shape.resident_threads;
-  if (shape.rows_are_adjacent() && shape.rows >= Tuning::tile_min_rows) {
-    const std::int64_t tile_rows = Tuning::tile_width * shape.adjacent_rows;
-    return whole_rows(Mapping::columns, (shape.rows + tile_rows - 1) / tile_rows,
-                      shape.tile_threads, 1);
-  }
+  if (shape.rows_are_adjacent() && shape.rows >= Tuning::tile_min_rows)
+    return tile_schedule(shape, device, most_teams, most_states);
   Schedule schedule{};
   if (shape.packed && packed_rows(shape, device, schedule)) {
     schedule.league = static_cast<int>(std::min<std::int64_t>(schedule.league, most_teams));
@@ -308,7 +342,7 @@ Schedule make_schedule(const ExecutionSpace& exec, const Shape& shape) {
   if constexpr (runs_on_host<ExecutionSpace>)
     return host_schedule(shape, exec.concurrency(), max_league(exec));
   else
-    return device_schedule(shape, device_of(exec), max_league(exec));
+    return device_schedule(shape, device_of(exec), max_league(exec), max_states(exec));
 }
 
 /// Kernels are passed by value, so that a launch never waits for an earlier one. MaxTeam: threads

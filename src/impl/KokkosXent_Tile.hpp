@@ -5,6 +5,7 @@
 
 #include <impl/KokkosXent_Backward.hpp>
 #include <impl/KokkosXent_Forward.hpp>
+#include <impl/KokkosXent_Parts.hpp>
 #include <impl/KokkosXent_Row.hpp>
 #include <impl/KokkosXent_Schedule.hpp>
 #include <impl/KokkosXent_SoftmaxState.hpp>
@@ -20,7 +21,7 @@
 // (device) owns a row. They serve rows that are adjacent in memory (LayoutLeft), and on the host
 // also short rows; there only targets with a background, for others see KokkosXent_HostTile.hpp.
 // On a device the classes of a tile are shared by several slices of threads, whose states meet in
-// team scratch.
+// team scratch. Where tiles are few, several teams share the classes of each.
 
 namespace KokkosXent::Impl {
 
@@ -58,21 +59,23 @@ struct TileThread {
         behind < 0 ? 0 : (behind < Tile<Problem>::lanes ? behind : Tile<Problem>::lanes));
   }
 
-  /// Calls visit(first class, depth) for the slice's classes; depth is a std::integral_constant.
+  /// Calls visit(first class, depth) for the slice's classes of a range; depth is a
+  /// std::integral_constant.
   template <class Visit>
-  KOKKOS_FUNCTION void for_each_block(std::int64_t classes, const Visit& visit) const {
+  KOKKOS_FUNCTION void for_each_block(const ClassRange& range, const Visit& visit) const {
     constexpr int depth     = Tile<Problem>::depth;
-    const std::int64_t full = classes / depth;
+    const std::int64_t full = range.size() / depth;
     for (std::int64_t block = slice; block < full; block += slices)
-      visit(block * depth, std::integral_constant<int, depth>{});
-    for (std::int64_t cls = full * depth + slice; cls < classes; cls += slices)
+      visit(range.begin + block * depth, std::integral_constant<int, depth>{});
+    for (std::int64_t cls = range.begin + full * depth + slice; cls < range.end; cls += slices)
       visit(cls, std::integral_constant<int, 1>{});
   }
-  /// Whether for_each_block visits cls.
-  KOKKOS_FUNCTION bool takes(std::int64_t cls, std::int64_t classes) const {
-    constexpr int depth     = Tile<Problem>::depth;
-    const std::int64_t full = classes / depth;
-    return (cls < full * depth ? cls / depth : cls - full * depth) % slices == slice;
+  /// Whether for_each_block visits cls, which is in the range.
+  KOKKOS_FUNCTION bool takes(std::int64_t cls, const ClassRange& range) const {
+    constexpr int depth      = Tile<Problem>::depth;
+    const std::int64_t full  = range.size() / depth;
+    const std::int64_t place = cls - range.begin;
+    return (place < full * depth ? place / depth : place - full * depth) % slices == slice;
   }
 };
 
@@ -237,6 +240,14 @@ class TileTeam {
       return all;
     }
   }
+  KOKKOS_FUNCTION State merge_slices(const TileThread<Problem>& thread, const State& mine) const {
+    if constexpr (Problem::on_host)
+      return mine;
+    else
+      return merge_states(mine, [&](const auto& value) {
+        return over_slices(thread, value, [](auto& into, const auto& from) { into.merge(from); });
+      });
+  }
 
  private:
   const Member& m_team;
@@ -280,7 +291,8 @@ template <class Problem, class Member>
 KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
                                                       const TileTeam<Problem, Member>& team,
                                                       const TileThread<Problem>& thread,
-                                                      const TileTargets<Problem>& targets) {
+                                                      const TileTargets<Problem>& targets,
+                                                      const ClassRange& range) {
   using Scalar        = typename Problem::Scalar;
   using Targets       = typename Problem::Targets;
   constexpr int lanes = Tile<Problem>::lanes;
@@ -288,13 +300,11 @@ KOKKOS_INLINE_FUNCTION TileStates<Problem> sweep_tile(const Problem& problem,
   const bool packs =
       !Problem::on_host && thread.row_count == lanes && rows_are_packs<lanes>(problem.logits);
   if (targets.any_counts)
-    thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
+    thread.for_each_block(range, [&](std::int64_t cls, auto depth) {
       absorb_block<decltype(depth)::value>(problem, thread, cls, packs, states);
     });
   TileStates<Problem> all;
-  for (int l = 0; l < lanes; ++l)
-    all.state[l] = team.over_slices(thread, states.lane(l),
-                                    [](auto& into, const auto& from) { into.merge(from); });
+  for (int l = 0; l < lanes; ++l) all.state[l] = team.merge_slices(thread, states.lane(l));
   return all;
 }
 
@@ -304,23 +314,39 @@ struct TileResults {
   RowResult<typename Problem::Scalar> row[Tile<Problem>::lanes];
 };
 
+/// The logits of the classes that hold the spikes of a thread's rows.
+template <class Problem>
+struct TileTargetLogits {
+  typename Problem::Scalar z[Tile<Problem>::lanes];
+
+  KOKKOS_FUNCTION TileTargetLogits(const Problem& problem, const TileThread<Problem>& thread,
+                                   const TileTargets<Problem>& targets) {
+    for (int l = 0; l < Tile<Problem>::lanes; ++l)
+      z[l] = problem.target_logit(thread.first_row + l, targets.target[l].cls);
+  }
+};
+
+template <class Problem>
+KOKKOS_INLINE_FUNCTION TileResults<Problem> finish_tile(const Problem& problem,
+                                                        const TileTargets<Problem>& targets,
+                                                        const TileStates<Problem>& states,
+                                                        const TileTargetLogits<Problem>& z_target) {
+  TileResults<Problem> results;
+  for (int l = 0; l < Tile<Problem>::lanes; ++l)
+    results.row[l] = targets.target[l].kind == RowKind::counts
+                         ? finish_row(problem, targets.target[l], states.state[l], z_target.z[l])
+                         : unread_row<typename Problem::Scalar>(targets.target[l].kind);
+  return results;
+}
+
 template <class Problem, class Member>
 KOKKOS_INLINE_FUNCTION TileResults<Problem> forward_tile(const Problem& problem,
                                                          const TileTeam<Problem, Member>& team,
                                                          const TileThread<Problem>& thread,
                                                          const TileTargets<Problem>& targets) {
-  using Scalar        = typename Problem::Scalar;
-  constexpr int lanes = Tile<Problem>::lanes;
-  Scalar z_target[lanes];
-  for (int l = 0; l < lanes; ++l)
-    z_target[l] = problem.target_logit(thread.first_row + l, targets.target[l].cls);
-  const auto states = sweep_tile(problem, team, thread, targets);
-  TileResults<Problem> results;
-  for (int l = 0; l < lanes; ++l)
-    results.row[l] = targets.target[l].kind == RowKind::counts
-                         ? finish_row(problem, targets.target[l], states.state[l], z_target[l])
-                         : unread_row<Scalar>(targets.target[l].kind);
-  return results;
+  const TileTargetLogits<Problem> z_target(problem, thread, targets);
+  const auto states = sweep_tile(problem, team, thread, targets, {0, problem.classes});
+  return finish_tile(problem, targets, states, z_target);
 }
 
 /// Stores the results of a thread's rows and adds them to its totals, once for all slices.
@@ -356,7 +382,7 @@ KOKKOS_INLINE_FUNCTION TileStatistics<Problem> saved_tile(
     for (int l = 0; l < lanes; ++l) background[l] = problem.targets.background_total();
   } else if constexpr (Targets::has_background) {
     LaneSums<Scalar, lanes> sums;
-    thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
+    thread.for_each_block({0, problem.classes}, [&](std::int64_t cls, auto depth) {
       Scalar b[decltype(depth)::value * lanes];
       load_background_block(problem, thread, cls, b);
       sums.add_chunk(b);
@@ -382,7 +408,7 @@ class TileGradients {
   KOKKOS_FUNCTION TileGradients(const Problem& problem, const TileThread<Problem>& thread,
                                 const TileTargets<Problem>& targets,
                                 const TileStatistics<Problem>& statistics,
-                                const GradientScale<Scalar>& scale)
+                                const GradientScale<Scalar>& scale, const ClassRange& range)
       : m_targets(targets) {
     Scalar z_target[lanes];
     for (int l = 0; l < lanes; ++l) {
@@ -391,7 +417,9 @@ class TileGradients {
       m_log_sum[l]       = statistics.row[l].log_sum;
       m_background[l]    = statistics.row[l].background_total;
       m_total[l]         = target.spike + m_background[l];
-      z_target[l]        = problem.target_logit(thread.first_row + l, target.cls);
+      // In place, other teams may have written the gradient of a class outside of the range.
+      z_target[l] =
+          range.contains(target.cls) ? problem.logit(thread.first_row + l, target.cls) : Scalar(0);
     }
     set_scale(thread, scale);
     set_at_spike(problem, thread, z_target);
@@ -431,6 +459,7 @@ class TileGradients {
     fill_uncounted(values);
   }
 
+  /// Of a class in the range.
   KOKKOS_FUNCTION Scalar at_spike(int l) const { return m_at_spike[l]; }
 
  private:
@@ -481,19 +510,21 @@ class TileGradients {
   Scalar m_at_spike[lanes];
 };
 
-/// Writes the gradients of a thread's rows, each logit read before it is written.
+/// Writes the gradients of a thread's rows in a range of classes, each logit read before it is
+/// written.
 template <class Problem, class GradientType, class Member>
 KOKKOS_INLINE_FUNCTION void gradient_tile(const Problem& problem,
                                           const GradientTask<Problem, GradientType>& task,
                                           const TileTeam<Problem, Member>& team,
                                           const TileThread<Problem>& thread,
                                           const TileTargets<Problem>& targets,
-                                          const TileStatistics<Problem>& statistics) {
+                                          const TileStatistics<Problem>& statistics,
+                                          const ClassRange& range) {
   using Scalar        = typename Problem::Scalar;
   constexpr int lanes = Tile<Problem>::lanes;
-  const TileGradients<Problem> gradients(problem, thread, targets, statistics, task.scale);
+  const TileGradients<Problem> gradients(problem, thread, targets, statistics, task.scale, range);
   team.barrier();  // every slice has read the logits of the spikes
-  thread.for_each_block(problem.classes, [&](std::int64_t cls, auto depth) {
+  thread.for_each_block(range, [&](std::int64_t cls, auto depth) {
     constexpr int size = decltype(depth)::value * lanes;
     Scalar z[size];
     Scalar values[size];
@@ -513,7 +544,7 @@ KOKKOS_INLINE_FUNCTION void gradient_tile(const Problem& problem,
   });
   for (int l = 0; l < thread.row_count; ++l) {
     const std::int64_t cls = targets.target[l].cls;
-    if (cls >= 0 && thread.takes(cls, problem.classes))
+    if (range.contains(cls) && thread.takes(cls, range))
       task.gradient(thread.first_row + l, cls) = round_value<GradientType>(gradients.at_spike(l));
   }
 }
@@ -542,7 +573,58 @@ struct ForwardTiles {
   }
 };
 
-/// backward[columns], and backward[rows_per_team] on the host
+/// forward[columns] on a device where several teams share the classes of a tile: one for each part.
+/// The last team of a tile merges the states of its parts.
+template <class Problem>
+struct ForwardTileParts {
+  using State = typename Problem::State;
+
+  static constexpr std::size_t scratch_bytes_per_thread = sizeof(State);
+
+  Problem problem;
+  Division division;
+  ForwardResults<typename Problem::Scalar> results;
+  State* states;     // parts x rows
+  int* swept_parts;  // of each tile; 0 before the launch and after it
+
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& member) const {
+    const TileTeam<Problem, Member> team(member);
+    const int tile = member.league_rank() / division.parts;
+    const int part = member.league_rank() % division.parts;
+    const TileThread<Problem> thread(member, tile, problem.rows);
+    const TileTargets<Problem> targets(problem, thread);
+    const TileTargetLogits<Problem> z_target(problem, thread, targets);
+    const auto swept = sweep_tile(problem, team, thread, targets, division.range(part));
+    if (thread.slice == 0)
+      for (int l = 0; l < thread.row_count; ++l)
+        state_of(part, thread.first_row + l) = swept.state[l];
+    member.team_barrier();  // before its first thread counts
+    if (!counts_last(member, swept_parts + tile, division.parts)) return;
+
+    TileStates<Problem> all;
+    for (int l = 0; l < Tile<Problem>::lanes; ++l) {
+      State mine;
+      if (l < thread.row_count)
+        for (int p = thread.slice; p < division.parts; p += thread.slices)
+          mine.merge(state_of(p, thread.first_row + l));
+      all.state[l] = team.merge_slices(thread, mine);
+    }
+    RowTotals totals;
+    put_tile(thread, targets, finish_tile(problem, targets, all, z_target), results, totals);
+    results.reduction.finish(member,
+                             sum_totals(member, member.team_size(), [&](int) { return totals; }),
+                             tile, static_cast<int>(Tile<Problem>::count(problem.rows)));
+  }
+
+ private:
+  KOKKOS_FUNCTION State& state_of(int part, std::int64_t row) const {
+    return states[part * problem.rows + row];
+  }
+};
+
+/// backward[columns], and backward[rows_per_team] on the host. On a device several teams may share
+/// the classes of a tile.
 template <class Problem, class GradientType>
 struct BackwardTiles {
   static constexpr std::size_t scratch_bytes_per_thread = sizeof(typename Problem::State);
@@ -550,16 +632,19 @@ struct BackwardTiles {
   Problem problem;
   GradientTask<Problem, GradientType> task;
   SavedRows<typename Problem::Scalar> saved;
+  Division division = {problem.classes, 1, problem.classes};
 
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& member) const {
     const TileTeam<Problem, Member> team(member);
     const auto range = items_of<typename Problem::ExecutionSpace>(
-        member.league_rank(), member.league_size(), Tile<Problem>::count(problem.rows));
-    for (std::int64_t tile = range.begin; tile < range.end; tile += range.step) {
-      const TileThread<Problem> thread(member, tile, problem.rows);
+        member.league_rank(), member.league_size(),
+        Tile<Problem>::count(problem.rows) * division.parts);
+    for (std::int64_t item = range.begin; item < range.end; item += range.step) {
+      const TileThread<Problem> thread(member, item / division.parts, problem.rows);
       const TileTargets<Problem> targets(problem, thread);
-      gradient_tile(problem, task, team, thread, targets, saved_tile(problem, team, thread, saved));
+      gradient_tile(problem, task, team, thread, targets, saved_tile(problem, team, thread, saved),
+                    division.range(static_cast<int>(item % division.parts)));
     }
   }
 };
@@ -586,7 +671,7 @@ struct ForwardBackwardTiles {
       put_tile(thread, targets, forward, results, totals);
       TileStatistics<Problem> statistics;
       for (int l = 0; l < Tile<Problem>::lanes; ++l) statistics.row[l] = forward.row[l].statistics;
-      gradient_tile(problem, task, team, thread, targets, statistics);
+      gradient_tile(problem, task, team, thread, targets, statistics, {0, problem.classes});
     }
     results.reduction.finish(member,
                              sum_totals(member, member.team_size(), [&](int) { return totals; }));

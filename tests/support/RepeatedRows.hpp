@@ -84,17 +84,36 @@ inline Answer solve(const RepeatedProblem& problem) {
 }
 
 /// Where a matrix lies, in elements: how far past an aligned address it begins, and what lies
-/// between its rows.
+/// between its rows, or, if those are adjacent (LayoutLeft), between its columns.
 struct Position {
   std::int64_t offset  = 0;
   std::int64_t padding = 0;
+  bool adjacent_rows   = false;
 
   bool operator==(const Position&) const = default;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Position& position) {
-  return out << "offset " << position.offset << " padding " << position.padding;
+  return out << "offset " << position.offset << " padding " << position.padding
+             << (position.adjacent_rows ? ", adjacent rows" : "");
 }
+
+/// Where the elements of a matrix lie in its buffer, but for the offset.
+struct ElementPlaces {
+  std::int64_t rows, columns, row_stride, column_stride;
+
+  KOKKOS_FUNCTION std::int64_t operator()(std::int64_t row, std::int64_t column) const {
+    return row * row_stride + column * column_stride;
+  }
+  /// Whether an element lies there.
+  KOKKOS_FUNCTION bool contain(std::int64_t place) const {
+    const bool adjacent_rows  = row_stride == 1 && column_stride != 1;
+    const std::int64_t stride = adjacent_rows ? column_stride : row_stride;
+    const std::int64_t line = place / stride, in_line = place % stride;
+    return place >= 0 && line < (adjacent_rows ? columns : rows) &&
+           in_line < (adjacent_rows ? rows : columns);
+  }
+};
 
 /// Calls f(row, column) for each element, in parallel.
 template <class F>
@@ -105,16 +124,16 @@ struct ForEachElement {
   KOKKOS_FUNCTION void operator()(std::int64_t i) const { f(i / columns, i % columns); }
 };
 
-/// data[row * stride + column] = base[row % base_rows * columns + column]
+/// element (row, column) = base[row % base_rows * columns + column]
 template <class T>
 struct RepeatRow {
   T* data;
-  std::int64_t stride;
+  ElementPlaces places;
   const T* base;
-  std::int64_t base_rows, columns;
+  std::int64_t base_rows;
 
   KOKKOS_FUNCTION void operator()(std::int64_t row, std::int64_t column) const {
-    data[row * stride + column] = base[row % base_rows * columns + column];
+    data[places(row, column)] = base[row % base_rows * places.columns + column];
   }
 };
 
@@ -123,15 +142,15 @@ struct RepeatRow {
 template <class T>
 struct CountUnexpected {
   const T* data;
-  std::int64_t stride;
+  ElementPlaces places;
   const double* expected;
   const double* bounds;
-  std::int64_t base_rows, columns;
+  std::int64_t base_rows;
 
   KOKKOS_FUNCTION bool is_right(std::int64_t i) const {
-    const std::int64_t row = i / columns, column = i % columns;
-    const std::int64_t at = row % base_rows * columns + column;
-    const auto actual     = KokkosXent::Impl::load_value<double>(data[row * stride + column]);
+    const std::int64_t row = i / places.columns, column = i % places.columns;
+    const std::int64_t at = row % base_rows * places.columns + column;
+    const auto actual     = KokkosXent::Impl::load_value<double>(data[places(row, column)]);
     const double right    = expected[at];
     if (right != right) return actual != actual;
     return actual == right || Kokkos::fabs(actual - right) <= bounds[at];
@@ -154,14 +173,12 @@ struct FirstUnexpected {
 template <class T>
 struct CountOverwritten {
   const T* buffer;
-  std::int64_t offset, stride, rows, columns;
+  std::int64_t offset;
+  ElementPlaces places;
 
   KOKKOS_FUNCTION void operator()(std::int64_t i, std::int64_t& count) const {
-    const std::int64_t from_first = i - offset;
-    const bool is_element =
-        from_first >= 0 && from_first / stride < rows && from_first % stride < columns;
     const auto value = KokkosXent::Impl::load_value<double>(buffer[i]);
-    if (!is_element && value == value) ++count;
+    if (!places.contain(i - offset) && value == value) ++count;
   }
 };
 
@@ -199,17 +216,21 @@ class RepeatedMatrix {
                  const Position& position)
       : m_rows(rows),
         m_columns(columns),
-        m_stride(columns + position.padding),
+        m_places(position.adjacent_rows
+                     ? ElementPlaces{rows, columns, 1, rows + position.padding}
+                     : ElementPlaces{rows, columns, columns + position.padding, 1}),
         m_offset(position.offset),
         m_buffer(Kokkos::view_alloc(Kokkos::WithoutInitializing, label),
-                 static_cast<std::size_t>(m_offset + m_rows * m_stride + margin)) {
+                 static_cast<std::size_t>(m_offset + extent() + margin)) {
     Kokkos::deep_copy(m_buffer, padding_value<T>());
   }
 
   StridedMatrix<T> view() const {
-    return StridedMatrix<T>(data(), Kokkos::LayoutStride(static_cast<std::size_t>(m_rows),
-                                                         static_cast<std::size_t>(m_stride),
-                                                         static_cast<std::size_t>(m_columns), 1));
+    return StridedMatrix<T>(data(),
+                            Kokkos::LayoutStride(static_cast<std::size_t>(m_rows),
+                                                 static_cast<std::size_t>(m_places.row_stride),
+                                                 static_cast<std::size_t>(m_columns),
+                                                 static_cast<std::size_t>(m_places.column_stride)));
   }
 
   /// Row r = row r % base_rows of base, which is packed.
@@ -217,7 +238,7 @@ class RepeatedMatrix {
     using Repeat = RepeatRow<T>;
     Kokkos::parallel_for(
         "KokkosXentTest::repeat", Range(0, m_rows * m_columns),
-        ForEachElement<Repeat>{Repeat{data(), m_stride, base, base_rows, m_columns}, m_columns});
+        ForEachElement<Repeat>{Repeat{data(), m_places, base, base_rows}, m_columns});
   }
   void fill(double value) const {
     const List<T> row("row", std::vector<double>(static_cast<std::size_t>(m_columns), value));
@@ -226,8 +247,8 @@ class RepeatedMatrix {
   }
 
   ::testing::AssertionResult is(const ExpectedValues& expected, std::int64_t base_rows) const {
-    const CountUnexpected<T> check{data(),    m_stride, expected.values(), expected.bounds(),
-                                   base_rows, m_columns};
+    const CountUnexpected<T> check{data(), m_places, expected.values(), expected.bounds(),
+                                   base_rows};
     std::int64_t count = 0;
     Kokkos::parallel_reduce("KokkosXentTest::count_unexpected", Range(0, m_rows * m_columns), check,
                             count);
@@ -245,9 +266,9 @@ class RepeatedMatrix {
   /// Whether everything around the elements still is what it was.
   bool padding_is_intact() const {
     std::int64_t count = 0;
-    Kokkos::parallel_reduce(
-        "KokkosXentTest::count_overwritten", Range(0, static_cast<std::int64_t>(m_buffer.size())),
-        CountOverwritten<T>{m_buffer.data(), m_offset, m_stride, m_rows, m_columns}, count);
+    Kokkos::parallel_reduce("KokkosXentTest::count_overwritten",
+                            Range(0, static_cast<std::int64_t>(m_buffer.size())),
+                            CountOverwritten<T>{m_buffer.data(), m_offset, m_places}, count);
     return count == 0;
   }
 
@@ -259,6 +280,9 @@ class RepeatedMatrix {
 
  private:
   T* data() const { return m_buffer.data() + m_offset; }
+  std::int64_t extent() const {
+    return std::max(m_rows * m_places.row_stride, m_columns * m_places.column_stride);
+  }
 
   /// count_different() knows 2- and 4-byte types.
   auto words() const {
@@ -276,12 +300,14 @@ class RepeatedMatrix {
   }
   double element(std::int64_t i) const {
     T value{};
-    Kokkos::deep_copy(value, Kokkos::View<const T, MemorySpace>(data() + i / m_columns * m_stride +
-                                                                i % m_columns));
+    Kokkos::deep_copy(
+        value, Kokkos::View<const T, MemorySpace>(data() + m_places(i / m_columns, i % m_columns)));
     return widen(value);
   }
 
-  std::int64_t m_rows, m_columns, m_stride, m_offset;
+  std::int64_t m_rows, m_columns;
+  ElementPlaces m_places;
+  std::int64_t m_offset;
   DeviceList<T> m_buffer;
 };
 

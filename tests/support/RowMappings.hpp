@@ -20,9 +20,10 @@
 #include "Space.hpp"
 
 // Every way in which a device maps rows to threads, with rows enough to be chosen: lanes of a warp,
-// a warp, teams that hold a row in registers or visit it in two and more chunks, and teams that
-// share a row. Neighbouring shapes take turns with reductions and kinds of rows. A host maps rows
-// in other ways, so fewer of them do there. Each value type is compiled in a file of its own.
+// a warp, teams that hold a row in registers or visit it in two and more chunks, teams that share a
+// row, and threads that run along adjacent rows, whose classes teams share or not. Neighbouring
+// shapes take turns with reductions and kinds of rows. A host maps rows in other ways, so fewer of
+// them do there. Each value type is compiled in a file of its own.
 namespace KokkosXentTest {
 
 /// Odd, so that groups which take every n-th row see all of them.
@@ -38,6 +39,14 @@ struct Positions {
 inline constexpr Positions positions[] = {{{0, 0}, {0, 0}}, {{0, 3}, {0, 3}}, {{1, 1}, {1, 1}},
                                           {{1, 0}, {0, 0}}, {{0, 1}, {0, 0}}, {{8, 0}, {0, 0}},
                                           {{0, 8}, {0, 24}}};
+
+/// The same of adjacent rows: threads' rows are packs of the logits and of the gradient, of one of
+/// them, or of neither; and only the logits have adjacent rows.
+inline constexpr Positions adjacent_positions[] = {{{0, 0, true}, {0, 0, true}},
+                                                   {{0, 3, true}, {0, 3, true}},
+                                                   {{1, 0, true}, {0, 0, true}},
+                                                   {{0, 0, true}, {0, 1, true}},
+                                                   {{0, 0, true}, {0, 0, false}}};
 
 /// What random_problem() needs to know of the types.
 template <class Scalar, class T, class Target>
@@ -76,11 +85,14 @@ class RowMappings : public ::testing::Test {
   /// A host takes fewer rows. background: label smoothing, and class weights.
   template <class Target = Index>
   void expect_right(std::int64_t device_rows, std::int64_t classes, bool background = false) {
-    Recipe recipe          = recipe_of(classes, next_reduction());
-    recipe.weights         = background || m_turn % 4 == 1;
-    recipe.label_smoothing = background ? 0.1 : 0.0;
-    recipe.special_logits  = recipe.reduction == Reduction::none && m_turn % 2 == 0;
-    expect_right<Target>(make_problem<Target>(rows_of(device_rows, classes), recipe));
+    expect_right<Target>(next_problem<Target>(device_rows, classes, background), positions);
+  }
+  /// The same of adjacent rows.
+  template <class Target = Index>
+  void expect_adjacent_right(std::int64_t device_rows, std::int64_t classes,
+                             bool background = false) {
+    expect_right<Target>(next_problem<Target>(device_rows, classes, background),
+                         adjacent_positions);
   }
 
   /// Logits of up to `magnitude`, their maximum twice in some rows.
@@ -93,10 +105,19 @@ class RowMappings : public ::testing::Test {
     for (std::int64_t r = 0; r < problem.base.rows; r += 2)
       for (const std::int64_t j : {classes / 3, classes - 1})
         problem.base.logits[problem.base.at(r, j)] = m;
-    expect_right<Index>(problem);
+    expect_right<Index>(problem, positions);
   }
 
  private:
+  template <class Target>
+  RepeatedProblem next_problem(std::int64_t device_rows, std::int64_t classes, bool background) {
+    Recipe recipe          = recipe_of(classes, next_reduction());
+    recipe.weights         = background || m_turn % 4 == 1;
+    recipe.label_smoothing = background ? 0.1 : 0.0;
+    recipe.special_logits  = recipe.reduction == Reduction::none && m_turn % 2 == 0;
+    return make_problem<Target>(rows_of(device_rows, classes), recipe);
+  }
+
   static std::int64_t rows_of(std::int64_t device_rows, std::int64_t classes) {
     if (!runs_on_host) return device_rows;
     return std::clamp<std::int64_t>(30000 / classes, std::min<std::int64_t>(device_rows, 3),
@@ -129,12 +150,11 @@ class RowMappings : public ::testing::Test {
   }
 
   /// On a host alignment chooses nothing, and one of the positions a shape is enough.
-  template <class Target>
-  void expect_right(const RepeatedProblem& problem) {
+  template <class Target, std::size_t Count>
+  void expect_right(const RepeatedProblem& problem, const Positions (&all)[Count]) {
     RepeatedRows<Scalar, T, Target> rows(problem);
-    for (std::size_t p = 0; p < std::size(positions); ++p)
-      if (!runs_on_host || p == m_turn % std::size(positions))
-        rows.expect_right(positions[p].logits, positions[p].gradient);
+    for (std::size_t p = 0; p < Count; ++p)
+      if (!runs_on_host || p == m_turn % Count) rows.expect_right(all[p].logits, all[p].gradient);
   }
 
   std::uint64_t m_seed = 20261130;
@@ -199,6 +219,16 @@ TYPED_TEST_P(RowMappings, LabelSmoothingAndClassWeights) {
   for (const std::int64_t rows : {1, 64}) this->expect_right(rows, 50257, true);
 }
 
+/// Tiles of adjacent rows: fewer than a device's multiprocessors, so that teams share their
+/// classes, where those are many; as many; and more.
+TYPED_TEST_P(RowMappings, AdjacentRows) {
+  for (const std::int64_t rows : {8, 31, 67, 300})
+    for (const std::int64_t classes : {1, 15, 17, 400, 2047, 2048, 5003, 20011})
+      this->expect_adjacent_right(rows, classes);
+  for (const std::int64_t classes : {1000, 6007}) this->expect_adjacent_right(5000, classes);
+  for (const std::int64_t rows : {8, 300}) this->expect_adjacent_right(rows, 9001, true);
+}
+
 /// Logits so large that their distances are huge, or nothing.
 TYPED_TEST_P(RowMappings, HugeLogits) {
   for (const double magnitude : {1e4, 1e8, 4e9, 1e10, 1.5e10, 1e20, 1e30, 8e37, 1.5e38}) {
@@ -211,7 +241,7 @@ TYPED_TEST_P(RowMappings, HugeLogits) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(RowMappings, ShortRows, ManyShortRows, LongRows, ManyLongRows,
-                            FewLongRows, LabelSmoothingAndClassWeights, HugeLogits);
+                            FewLongRows, LabelSmoothingAndClassWeights, AdjacentRows, HugeLogits);
 
 /// Probabilities are a second operand of the logits' size; mappings do not depend on their type.
 template <class Types>
@@ -226,6 +256,7 @@ TYPED_TEST_P(RowMappingsOfProbabilities, AllLengths) {
   for (const std::int64_t classes : {20011, 65536})
     this->template expect_right<Target>(160, classes, classes % 2 == 0);
   for (const std::int64_t rows : {1, 64}) this->template expect_right<Target>(rows, 50257);
+  for (const std::int64_t rows : {8, 300}) this->template expect_adjacent_right<Target>(rows, 5003);
 }
 
 REGISTER_TYPED_TEST_SUITE_P(RowMappingsOfProbabilities, AllLengths);
