@@ -92,7 +92,7 @@ void launch_whole_rows(const ExecutionSpace& exec, const char* function, const S
 }
 
 /// Launches a kernel of packed rows.
-template <Pass P, bool PackedGradient, class Problem, class GradientType>
+template <Pass P, GradientPlace Place, class Problem, class GradientType>
 void launch_packed_kernel(const typename Problem::ExecutionSpace& exec, const std::string& label,
                           const Schedule& schedule, const Problem& problem,
                           const ForwardResults<typename Problem::Scalar>& results,
@@ -101,15 +101,19 @@ void launch_packed_kernel(const typename Problem::ExecutionSpace& exec, const st
   constexpr int team_packs = P == Pass::forward_backward ? Problem::held_packs
                              : P == Pass::backward       ? Tuning::written_packs
                                                          : Problem::stream_packs;
+  // Rows that lanes keep between two visits gain nothing by hints to the cache.
+  constexpr GradientPlace lanes_place =
+      P == Pass::forward_backward && Place == GradientPlace::in_place ? GradientPlace::packs
+                                                                      : Place;
   if (schedule.mapping == Mapping::packed_rows_per_team)
     launch<Problem::resident_threads>(
         exec, label, schedule,
-        PackedRows<Mapping::rows_per_team, P, PackedGradient, Tuning::lane_packs, Problem,
+        PackedRows<Mapping::rows_per_team, P, lanes_place, Tuning::lane_packs, Problem,
                    GradientType>(problem, results, task, saved, schedule));
   else
     launch<Tuning::packed_team>(
         exec, label, schedule,
-        PackedRows<Mapping::row_per_team, P, PackedGradient, team_packs, Problem, GradientType>(
+        PackedRows<Mapping::row_per_team, P, Place, team_packs, Problem, GradientType>(
             problem, results, task, saved, schedule));
 }
 
@@ -126,14 +130,24 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char
       return false;
     const std::string label = kernel_label(function, schedule.mapping);
     if constexpr (sizeof(GradientType) == sizeof(typename Problem::LogitType)) {
+      if constexpr (P != Pass::forward) {
+        if (schedule.gradient_packed &&
+            static_cast<const void*>(task.gradient.data) == problem.logits.data) {
+          launch_packed_kernel<P, GradientPlace::in_place>(exec, label, schedule, problem, results,
+                                                           task, saved);
+          return true;
+        }
+      }
       if (schedule.gradient_packed) {
-        launch_packed_kernel<P, true>(exec, label, schedule, problem, results, task, saved);
+        launch_packed_kernel<P, GradientPlace::packs>(exec, label, schedule, problem, results, task,
+                                                      saved);
         return true;
       }
     }
     // The mapping does not depend on where the gradient is written, so that the results do not.
     if constexpr (P == Pass::forward_backward) {
-      launch_packed_kernel<P, false>(exec, label, schedule, problem, results, task, saved);
+      launch_packed_kernel<P, GradientPlace::classes>(exec, label, schedule, problem, results, task,
+                                                      saved);
       return true;
     }
   }

@@ -269,8 +269,9 @@ KOKKOS_INLINE_FUNCTION void forget_uses(Pack& pack) {
 #endif
 }
 
-/// Whether a cache line is read again after this access.
-enum class Reuse { likely, none };
+/// Whether a cache line is accessed again after this access. Caches give up last what is certain to
+/// be: an access with Reuse::none must follow, or the line stays in others' way.
+enum class Reuse { none, likely, certain };
 
 /// A load or a store of sizeof(Pack) bytes that leaves the caches to others where nothing of it is
 /// needed again.
@@ -282,6 +283,16 @@ KOKKOS_INLINE_FUNCTION Pack load_pack(const void* address) {
       return Kokkos::bit_cast<Pack>(__ldcs(static_cast<const uint4*>(address)));
     if constexpr (sizeof(Pack) == 4)
       return Kokkos::bit_cast<Pack>(__ldcs(static_cast<const unsigned*>(address)));
+  }
+  if constexpr (R == Reuse::certain && alignof(Pack) == sizeof(Pack) && sizeof(Pack) == 16) {
+    uint4 words;
+    std::uint64_t evict_last;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(evict_last));
+    asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "l"(address), "l"(evict_last)
+                 : "memory");
+    return Kokkos::bit_cast<Pack>(words);
   }
 #endif
   return *static_cast<const Pack*>(address);

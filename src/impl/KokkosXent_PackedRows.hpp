@@ -75,22 +75,26 @@ KOKKOS_INLINE_FUNCTION auto sweep_packs(const Background& background,
                                         const typename Packs::value_type* next_row) {
   using Sweep = PacksSweep<Background, Packs>;
   Sweep sweep(background, reference);
-  packs.template visit_and_load<Sweep::at_once>(
+  packs.template visit_and_load<Sweep::at_once, Reuse::none>(
       next_row, [&](const auto& positions, auto* loaded) { sweep.absorb(positions, loaded); },
       [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
   return sweep.state();
 }
-/// The same of a row that is to be visited once more.
-template <class Background, class Packs>
+/// The same of a row that is to be visited once more. R: of logits before that.
+template <Reuse R, class Background, class Packs>
 KOKKOS_INLINE_FUNCTION auto sweep_packs_first(const Background& background,
                                               typename Packs::scalar_type reference, Packs& packs) {
   using Sweep = PacksSweep<Background, Packs>;
   Sweep sweep(background, reference);
-  packs.template visit_first<Sweep::at_once>(
+  packs.template visit_first<Sweep::at_once, R>(
       [&](const auto& positions, auto* loaded) { sweep.absorb(positions, loaded); },
       [&](std::int64_t cls, auto z) { sweep.absorb_edge(cls, z); });
   return sweep.state();
 }
+
+/// Where a gradient is written: in place of the logits, or elsewhere, in packs that belong to packs
+/// of the logits, or class by class.
+enum class GradientPlace { in_place, packs, classes };
 
 /// Writes the gradients of a row's packs and edges, as if none held the spike. Packed: packs of the
 /// logits are packs of the gradient.
@@ -144,7 +148,7 @@ class GradientRowWriter {
 /// forward_backward: rows stream through the registers of a group (RowPacks), so that memory does
 /// not wait for a row's reductions. forward_backward visits a row twice, and reads again only what
 /// does not fit the group's registers. Needs packed rows.
-template <Mapping M, Pass P, bool PackedGradient, int Packs, class Problem, class GradientType>
+template <Mapping M, Pass P, GradientPlace Place, int Packs, class Problem, class GradientType>
 class PackedRows {
  public:
   using Scalar                   = typename Problem::Scalar;
@@ -158,7 +162,10 @@ class PackedRows {
 
   static constexpr bool sweeps          = P != Pass::backward;
   static constexpr bool writes_gradient = P != Pass::forward;
-  static constexpr Reuse first_load     = P == Pass::forward_backward ? Reuse::likely : Reuse::none;
+  /// Of logits, before their last visit.
+  static constexpr Reuse reuse = Place == GradientPlace::in_place ? Reuse::certain
+                                 : P == Pass::forward_backward    ? Reuse::likely
+                                                                  : Reuse::none;
 
   PackedRows(const Problem& problem, const ForwardResults<Scalar>& results,
              const GradientTask<Problem, GradientType>& task, const SavedRows<Scalar>& saved,
@@ -222,14 +229,14 @@ class PackedRows {
     };
     RowInputs inputs        = load_inputs(group.index(), load_label(group.index()));
     std::int64_t next_label = load_label(group.index() + std::int64_t(group.count()));
-    packs.template load<first_load>(inputs.logits);
+    packs.template load<reuse>(inputs.logits);
     while (exists(inputs.row - group.place_in_warp())) {
       const std::int64_t next_row         = inputs.row + group.count();
       const std::int64_t label_after_next = load_label(next_row + group.count());
       RowInputs next{};
       if (!inputs.counts() && group.has_warp()) {
         next = load_inputs(next_row, next_label);
-        packs.template load<first_load>(next.logits);
+        packs.template load<reuse>(next.logits);
         pass_over(group, inputs, totals);
       } else {
         run_row(group, inputs, common, next_row, next_label, next, packs, totals);
@@ -287,7 +294,7 @@ class PackedRows {
       typename Problem::State state;
       const Scalar reference = Kokkos::isfinite(z_target) ? z_target : Scalar(0);
       if constexpr (writes_gradient) {
-        state = sweep_packs_first(background, reference, packs);
+        state = sweep_packs_first<reuse>(background, reference, packs);
       } else {
         next  = load_inputs(next_row, next_label);
         state = sweep_packs(background, reference, packs, next.logits);
@@ -314,7 +321,8 @@ class PackedRows {
       const RowGradient<Scalar> gradient(target, statistics, scale);
       const bool holds_spike = counts && packs.visits(target.cls);
       next                   = load_inputs(next_row, next_label);
-      using Writer = GradientRowWriter<PackedGradient, RegisterPacks, Targets, GradientType>;
+      using Writer =
+          GradientRowWriter<Place != GradientPlace::classes, RegisterPacks, Targets, GradientType>;
       const Writer writer(gradient, background,
                           m_task.gradient.data + row * m_task.gradient.row_stride,
                           m_task.gradient.class_stride, packs.head());
@@ -325,9 +333,10 @@ class PackedRows {
         if (counts) writer.write_edge(cls, z);
       };
       if constexpr (sweeps)
-        packs.template visit_second_and_load<Writer::at_once>(next.logits, write, write_edge);
+        packs.template visit_second_and_load<Writer::at_once, reuse>(next.logits, write,
+                                                                     write_edge);
       else
-        packs.template visit_and_load<Writer::at_once>(next.logits, write, write_edge);
+        packs.template visit_and_load<Writer::at_once, reuse>(next.logits, write, write_edge);
       if (holds_spike) store_spike(m_problem, gradient, row, target.cls, z_target, m_task.gradient);
     }
     if (!counts && exists(row)) pass_over(group, inputs, totals);

@@ -488,11 +488,11 @@ class RowPacks {
   }
 
   /// The only visit of a row; loads the start of next_row.
-  template <int AtOnce, class Visit, class VisitEdge>
+  template <int AtOnce, Reuse R, class Visit, class VisitEdge>
   KOKKOS_FUNCTION void visit_and_load(const T* next_row, const Visit& visit,
                                       const VisitEdge& visit_edge) {
     visit_own_edge(visit_edge);
-    if constexpr (!Lines) visit_all_but_last<AtOnce, Reuse::none>(visit);
+    if constexpr (!Lines) visit_all_but_last<AtOnce, R>(visit);
     for (bool more = true; more;) {
       const Place place = m_place;
       more              = Lines && has_more();
@@ -500,22 +500,22 @@ class RowPacks {
         advance_by(Packs * m_threads);
       else
         move_to(next_row);
-      visit_and_load_last<AtOnce, Reuse::none>(place, visit);
+      visit_and_load_last<AtOnce, R>(place, visit);
     }
   }
 
   /// The first of two visits of a row.
-  template <int AtOnce, class Visit, class VisitEdge>
+  template <int AtOnce, Reuse R, class Visit, class VisitEdge>
   KOKKOS_FUNCTION void visit_first(const Visit& visit, const VisitEdge& visit_edge) {
     visit_own_edge(visit_edge);
-    visit_all_but_last<AtOnce, Reuse::likely>(visit);
+    visit_all_but_last<AtOnce, R>(visit);
     unrolled<Packs / AtOnce>([&](int g) {
       if (has_group<AtOnce>(m_place, g)) visit_group<AtOnce, false>(m_place, g, visit);
     });
     unrolled<Packs>([&](int p) { forget_uses(m_packs[p]); });
   }
   /// The second one; loads the start of next_row.
-  template <int AtOnce, class Visit, class VisitEdge>
+  template <int AtOnce, Reuse R, class Visit, class VisitEdge>
   KOKKOS_FUNCTION void visit_second_and_load(const T* next_row, const Visit& visit,
                                              const VisitEdge& visit_edge) {
     visit_own_edge(visit_edge);
@@ -526,7 +526,7 @@ class RowPacks {
     }
     const Place place = m_place;
     move_to(next_row);
-    visit_and_load_last<AtOnce, Reuse::likely>(place, visit);
+    visit_and_load_last<AtOnce, R>(place, visit);
   }
 
   /// Classes before the first pack.
