@@ -79,16 +79,19 @@ class Graph {
   cudaGraphExec_t m_executable = nullptr;
 };
 
-/// One shape for each way of mapping rows: lanes of a warp, a warp, a team, and teams that share
-/// rows.
+/// One shape for each way of mapping contiguous rows: lanes of a warp, a warp, a team, and teams
+/// that share rows.
 struct Size {
   std::int64_t rows, classes;
 };
 
 constexpr Size sizes[] = {{1000, 9}, {3000, 1000}, {300, 20011}, {300, 40000}, {3, 50257}};
 
+/// The same of adjacent rows: a team a tile, and teams that share one.
+constexpr Size adjacent_sizes[] = {{300, 1000}, {40, 20011}};
+
 /// Operands whose values change while the Views stay.
-template <class T>
+template <class T, class Layout>
 class Operands {
  public:
   Operands(const Size& size, Reduction reduction)
@@ -143,14 +146,14 @@ class Operands {
   }
 
   Size m_size;
-  DeviceMatrix<T> m_logits, m_gradient;
+  Kokkos::View<T**, Layout, MemorySpace> m_logits, m_gradient;
   DeviceList<std::int64_t> m_targets;
   DeviceList<float> m_losses;
   Reduction m_reduction;
 };
 
-template <class T, class Call>
-void expect_replays_as_called(const Stream& stream, const Operands<T>& operands, const Call& call) {
+template <class Operands, class Call>
+void expect_replays_as_called(const Stream& stream, const Operands& operands, const Call& call) {
   // Before it is captured, a kernel must have been loaded.
   operands.fill(0);
   call();
@@ -169,27 +172,31 @@ void expect_replays_as_called(const Stream& stream, const Operands<T>& operands,
   }
 }
 
-template <class T, class Space>
+template <class T, class Space, class Layout>
 void expect_all_replay(const Size& size, const KokkosXent::Options& options) {
   SCOPED_TRACE(::testing::Message() << size.rows << " x " << size.classes << ", label_smoothing "
                                     << options.label_smoothing);
   const Stream stream;
   const Space exec(stream.get());
   KokkosXent::CrossEntropy<Space> cross_entropy(exec, size.rows, size.classes, options);
-  const Operands<T> operands(size, options.reduction);
+  const Operands<T, Layout> operands(size, options.reduction);
   Kokkos::fence("KokkosXentTest::constructed");
   expect_replays_as_called(stream, operands,
                            [&]() { operands.forward_then_backward(cross_entropy); });
   expect_replays_as_called(stream, operands, [&]() { operands.forward_backward(cross_entropy); });
 }
 
+template <class T, class Space, class Layout>
+void expect_all_replay(const Size& size) {
+  expect_all_replay<T, Space, Layout>(size, {.reduction = Reduction::mean});
+  expect_all_replay<T, Space, Layout>(size, {.reduction = Reduction::none, .label_smoothing = 0.1});
+}
+
 template <class T, class Space>
 void expect_all_sizes_replay() {
   if constexpr (std::is_same_v<Space, Kokkos::Cuda>) {
-    for (const Size& size : sizes) {
-      expect_all_replay<T, Space>(size, {.reduction = Reduction::mean});
-      expect_all_replay<T, Space>(size, {.reduction = Reduction::none, .label_smoothing = 0.1});
-    }
+    for (const Size& size : sizes) expect_all_replay<T, Space, Kokkos::LayoutRight>(size);
+    for (const Size& size : adjacent_sizes) expect_all_replay<T, Space, Kokkos::LayoutLeft>(size);
   } else {
     GTEST_SKIP() << Space::name() << " has no graphs to capture";
   }

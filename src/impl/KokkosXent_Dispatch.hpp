@@ -69,11 +69,10 @@ using TilesOf =
 /// or TileKernel, built from args.
 template <class Problem, template <Mapping> class RowKernel, class TileKernel, class ExecutionSpace,
           class... Args>
-void launch_whole_rows(const ExecutionSpace& exec, const char* function, const Schedule& schedule,
-                       const Args&... args) {
-  const std::string label = kernel_label(function, schedule.mapping);
-  constexpr int max_team  = Problem::resident_threads;
-  const auto tiles        = [&]() {
+void launch_whole_rows(const ExecutionSpace& exec, const std::string& label,
+                       const Schedule& schedule, const Args&... args) {
+  constexpr int max_team = Problem::resident_threads;
+  const auto tiles       = [&]() {
     launch<Problem::tile_threads>(exec, label, schedule, TileKernel{args...},
                                   TileKernel::scratch_bytes_per_thread);
   };
@@ -119,7 +118,7 @@ void launch_packed_kernel(const typename Problem::ExecutionSpace& exec, const st
 
 /// True if the schedule's kernel is one of packed rows; then it is launched.
 template <Pass P, class Problem, class GradientType>
-bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char* function,
+bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const std::string& label,
                         const Schedule& schedule, const Problem& problem,
                         const ForwardResults<typename Problem::Scalar>& results,
                         const GradientTask<Problem, GradientType>& task,
@@ -128,9 +127,9 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const char
     if (schedule.mapping != Mapping::packed_rows_per_team &&
         schedule.mapping != Mapping::packed_row_per_team)
       return false;
-    const std::string label = kernel_label(function, schedule.mapping);
     if constexpr (sizeof(GradientType) == sizeof(typename Problem::LogitType)) {
-      if constexpr (P != Pass::forward) {
+      if constexpr (P != Pass::forward &&
+                    std::is_same_v<GradientType, typename Problem::LogitType>) {
         if (schedule.gradient_packed &&
             static_cast<const void*>(task.gradient.data) == problem.logits.data) {
           launch_packed_kernel<P, GradientPlace::in_place>(exec, label, schedule, problem, results,
@@ -196,11 +195,11 @@ void run_forward(const typename Problem::ExecutionSpace& exec, const char* funct
     launch<max_team>(exec, label, schedule,
                      ForwardParts<Problem>{problem, division_of(problem, schedule), results, states,
                                            workspace.swept_parts});
-  else if (!launch_packed_rows<Pass::forward>(exec, function, schedule, problem, results,
+  else if (!launch_packed_rows<Pass::forward>(exec, label, schedule, problem, results,
                                               GradientTask<Problem, LogitType>{}, {}))
     launch_whole_rows<Problem, ForwardRowsOf<Problem>::template Kernel,
                       TilesOf<Problem, ForwardHostTiles<Problem>, ForwardTiles<Problem>>>(
-        exec, function, schedule, problem, results);
+        exec, label, schedule, problem, results);
 }
 
 template <class Problem, class GradientType>
@@ -224,13 +223,13 @@ void run_backward(const typename Problem::ExecutionSpace& exec, const char* func
     launch<max_team>(
         exec, label, schedule,
         BackwardParts<Problem, GradientType>{problem, division_of(problem, schedule), task, saved});
-  else if (!launch_packed_rows<Pass::backward>(exec, function, schedule, problem,
+  else if (!launch_packed_rows<Pass::backward>(exec, label, schedule, problem,
                                                ForwardResults<typename Problem::Scalar>{}, task,
                                                saved))
     launch_whole_rows<Problem, BackwardRowsOf<Problem, GradientType>::template Kernel,
                       TilesOf<Problem, BackwardHostTiles<Problem, GradientType>,
-                              BackwardTiles<Problem, GradientType>>>(exec, function, schedule,
-                                                                     problem, task, saved);
+                              BackwardTiles<Problem, GradientType>>>(exec, label, schedule, problem,
+                                                                     task, saved);
 }
 
 /// denominator: where a mean's D, which the gradient needs, is to be put; null for other
@@ -250,12 +249,13 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
     return;
   }
   if (denominator) sum_denominators(exec, problem, workspace, denominator);
-  if (!launch_packed_rows<Pass::forward_backward>(exec, function, schedule, problem, results, task,
+  const std::string label = kernel_label(function, schedule.mapping);
+  if (!launch_packed_rows<Pass::forward_backward>(exec, label, schedule, problem, results, task,
                                                   SavedRows<Scalar>{}))
     launch_whole_rows<Problem, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
                       TilesOf<Problem, ForwardBackwardHostTiles<Problem, GradientType>,
-                              ForwardBackwardTiles<Problem, GradientType>>>(
-        exec, function, schedule, problem, results, task);
+                              ForwardBackwardTiles<Problem, GradientType>>>(exec, label, schedule,
+                                                                            problem, results, task);
 }
 
 /// What the schedule is to know of a pass over the problem's rows. gradient: null for the forward

@@ -162,7 +162,7 @@ class PackedRows {
 
   static constexpr bool sweeps          = P != Pass::backward;
   static constexpr bool writes_gradient = P != Pass::forward;
-  /// Of logits, before their last visit.
+  /// Of logits, as they are first read.
   static constexpr Reuse reuse = Place == GradientPlace::in_place ? Reuse::certain
                                  : P == Pass::forward_backward    ? Reuse::likely
                                                                   : Reuse::none;

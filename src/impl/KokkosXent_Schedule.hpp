@@ -295,8 +295,11 @@ inline Schedule tile_schedule(const Shape& shape, const Device& device, std::int
   const std::int64_t most_parts = std::min(
       {shape.classes / Tuning::tile_min_part, most_teams / tiles, most_states / shape.rows});
   std::int64_t best = 1;
-  for (std::int64_t parts = 2; parts <= most_parts; ++parts)
-    if (cost(parts) < cost(best)) best = parts;
+  // Of all numbers of parts that take as many rounds, the largest costs least.
+  for (std::int64_t rounds = 1, parts = 0; parts < most_parts; ++rounds) {
+    parts = std::min(most_parts, rounds * device.multiprocessors / tiles);
+    if (parts > 1 && cost(parts) < cost(best)) best = parts;
+  }
   if (best > 1) return in_parts(Mapping::columns, shape, tiles, best, shape.tile_threads);
   return {Mapping::columns, static_cast<int>(std::min(tiles, most_teams)), shape.tile_threads, 1, 1,
           shape.classes};

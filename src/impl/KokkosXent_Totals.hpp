@@ -42,8 +42,8 @@ KOKKOS_INLINE_FUNCTION RowTotals sum_totals(const Member& team, int count, const
 }
 
 /// True in the last of `all` teams that come here; it sees what the others' first threads
-/// (Kokkos::PerTeam) have stored before they came. counter is 0 before the first and after the
-/// last.
+/// (Kokkos::PerTeam) have stored before they came, and their other threads before a team barrier
+/// ahead of that. counter is 0 before the first and after the last.
 template <class Member>
 KOKKOS_INLINE_FUNCTION bool counts_last(const Member& team, int* counter, int all) {
   int last = 0;
