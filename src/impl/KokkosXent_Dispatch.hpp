@@ -128,8 +128,10 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const std:
         schedule.mapping != Mapping::packed_row_per_team)
       return false;
     if constexpr (sizeof(GradientType) == sizeof(typename Problem::LogitType)) {
-      if constexpr (P != Pass::forward &&
-                    std::is_same_v<GradientType, typename Problem::LogitType>) {
+      // What forward_backward does with larger states takes longer with hints to the cache.
+      constexpr bool hints =
+          P == Pass::backward || (P == Pass::forward_backward && !Problem::is_large);
+      if constexpr (hints && std::is_same_v<GradientType, typename Problem::LogitType>) {
         if (schedule.gradient_packed &&
             static_cast<const void*>(task.gradient.data) == problem.logits.data) {
           launch_packed_kernel<P, GradientPlace::in_place>(exec, label, schedule, problem, results,
