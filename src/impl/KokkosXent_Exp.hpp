@@ -225,7 +225,7 @@ class ShiftedExp<float> {
  private:
   float m_shift;
   float m_slope;
-  float m_offset;
+  [[maybe_unused]] float m_offset;  // on a device
 };
 
 /// exp(x) - 1 for x <= 0 (or NaN)
