@@ -270,7 +270,7 @@ KOKKOS_INLINE_FUNCTION void forget_uses(Pack& pack) {
 }
 
 /// Whether a cache line is accessed again after this access. Caches give up last what is certain to
-/// be: an access with Reuse::none must follow, or the line stays in others' way.
+/// be: an access with Reuse::none must follow, or the line may stay in others' way.
 enum class Reuse { none, likely, certain };
 
 /// A load or a store of sizeof(Pack) bytes that leaves the caches to others where nothing of it is
