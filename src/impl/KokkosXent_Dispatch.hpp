@@ -90,20 +90,22 @@ void launch_whole_rows(const ExecutionSpace& exec, const std::string& label,
   }
 }
 
-/// Launches a kernel of packed rows.
+/// Launches a kernel of packed rows. in_place gives hints to the cache, which pay in backward, and
+/// in forward_backward where a team's states are small.
 template <Pass P, GradientPlace Place, class Problem, class GradientType>
 void launch_packed_kernel(const typename Problem::ExecutionSpace& exec, const std::string& label,
                           const Schedule& schedule, const Problem& problem,
                           const ForwardResults<typename Problem::Scalar>& results,
                           const GradientTask<Problem, GradientType>& task,
                           const SavedRows<typename Problem::Scalar>& saved) {
-  constexpr int team_packs = P == Pass::forward_backward ? Problem::held_packs
-                             : P == Pass::backward       ? Tuning::written_packs
-                                                         : Problem::stream_packs;
-  // Rows that lanes keep between two visits gain nothing by hints to the cache.
-  constexpr GradientPlace lanes_place =
-      P == Pass::forward_backward && Place == GradientPlace::in_place ? GradientPlace::packs
-                                                                      : Place;
+  constexpr int team_packs            = P == Pass::forward_backward ? Problem::held_packs
+                                        : P == Pass::backward       ? Tuning::written_packs
+                                                                    : Problem::stream_packs;
+  constexpr bool in_place             = Place == GradientPlace::in_place;
+  constexpr bool lanes_gain           = P == Pass::backward;
+  constexpr bool team_gains           = lanes_gain || !Problem::is_large;
+  constexpr GradientPlace lanes_place = in_place && !lanes_gain ? GradientPlace::packs : Place;
+  constexpr GradientPlace team_place  = in_place && !team_gains ? GradientPlace::packs : Place;
   if (schedule.mapping == Mapping::packed_rows_per_team)
     launch<Problem::resident_threads>(
         exec, label, schedule,
@@ -112,7 +114,7 @@ void launch_packed_kernel(const typename Problem::ExecutionSpace& exec, const st
   else
     launch<Tuning::packed_team>(
         exec, label, schedule,
-        PackedRows<Mapping::row_per_team, P, Place, team_packs, Problem, GradientType>(
+        PackedRows<Mapping::row_per_team, P, team_place, team_packs, Problem, GradientType>(
             problem, results, task, saved, schedule));
 }
 
@@ -128,10 +130,8 @@ bool launch_packed_rows(const typename Problem::ExecutionSpace& exec, const std:
         schedule.mapping != Mapping::packed_row_per_team)
       return false;
     if constexpr (sizeof(GradientType) == sizeof(typename Problem::LogitType)) {
-      // What forward_backward does with larger states takes longer with hints to the cache.
-      constexpr bool hints =
-          P == Pass::backward || (P == Pass::forward_backward && !Problem::is_large);
-      if constexpr (hints && std::is_same_v<GradientType, typename Problem::LogitType>) {
+      if constexpr (P != Pass::forward &&
+                    std::is_same_v<GradientType, typename Problem::LogitType>) {
         if (schedule.gradient_packed &&
             static_cast<const void*>(task.gradient.data) == problem.logits.data) {
           launch_packed_kernel<P, GradientPlace::in_place>(exec, label, schedule, problem, results,

@@ -371,9 +371,11 @@ class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
 
   /// Classes of a row that map_row() takes at once, some of them twice; conversions are fast in
   /// longer loops. Rows need this many for it to pay.
-  static constexpr bool converts      = !std::is_same_v<typename Problem::LogitType, Scalar>;
-  static constexpr int run            = converts ? 32 : 16;
-  static constexpr int mapped_classes = converts ? 64 : 16;
+  static constexpr bool converts = !std::is_same_v<typename Problem::LogitType, Scalar>;
+  static constexpr int run       = converts ? Tuning::host_converted_run : Tuning::host_mapped_run;
+  static constexpr int mapped_classes =
+      converts ? Tuning::host_converted_min : Tuning::host_mapped_run;
+  static_assert(mapped_classes >= run);
 
   static constexpr int room = Tuning::host_short_row * width;  // one group, or the bytes held
   static_assert(room * sizeof(Scalar) >= Tuning::host_held_bytes);

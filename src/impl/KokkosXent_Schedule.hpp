@@ -66,6 +66,9 @@ struct Tuning {
   static constexpr int host_group_rows        = 32;     // of a tile: several SIMD vectors
   static constexpr int host_tile_depth        = 8;      // classes of a tile taken in at once
   static constexpr int host_raise_classes     = 512;  // of a tile, in which maxima still rise often
+  static constexpr int host_mapped_run        = 16;   // classes of a short row taken at once
+  static constexpr int host_converted_run     = 32;   // the same where they are converted
+  static constexpr int host_converted_min     = 64;   // shorter such rows are held instead
   static constexpr int host_tile_min_rows     = 32;   // fewer rows: row_per_team
   static constexpr int host_short_row         = 192;  // rows shorter than this: rows_per_team
   static constexpr int host_split_min_classes = 16384;  // shorter rows are not split

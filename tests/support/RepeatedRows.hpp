@@ -214,9 +214,7 @@ class RepeatedMatrix {
  public:
   RepeatedMatrix(const std::string& label, std::int64_t rows, std::int64_t columns,
                  const Position& position)
-      : m_rows(rows),
-        m_columns(columns),
-        m_places(position.adjacent_rows
+      : m_places(position.adjacent_rows
                      ? ElementPlaces{rows, columns, 1, rows + position.padding}
                      : ElementPlaces{rows, columns, columns + position.padding, 1}),
         m_offset(position.offset),
@@ -227,9 +225,9 @@ class RepeatedMatrix {
 
   StridedMatrix<T> view() const {
     return StridedMatrix<T>(data(),
-                            Kokkos::LayoutStride(static_cast<std::size_t>(m_rows),
+                            Kokkos::LayoutStride(static_cast<std::size_t>(m_places.rows),
                                                  static_cast<std::size_t>(m_places.row_stride),
-                                                 static_cast<std::size_t>(m_columns),
+                                                 static_cast<std::size_t>(m_places.columns),
                                                  static_cast<std::size_t>(m_places.column_stride)));
   }
 
@@ -237,11 +235,12 @@ class RepeatedMatrix {
   void repeat(const T* base, std::int64_t base_rows) const {
     using Repeat = RepeatRow<T>;
     Kokkos::parallel_for(
-        "KokkosXentTest::repeat", Range(0, m_rows * m_columns),
-        ForEachElement<Repeat>{Repeat{data(), m_places, base, base_rows}, m_columns});
+        "KokkosXentTest::repeat", Range(0, m_places.rows * m_places.columns),
+        ForEachElement<Repeat>{Repeat{data(), m_places, base, base_rows}, m_places.columns});
   }
   void fill(double value) const {
-    const List<T> row("row", std::vector<double>(static_cast<std::size_t>(m_columns), value));
+    const List<T> row("row",
+                      std::vector<double>(static_cast<std::size_t>(m_places.columns), value));
     repeat(row.view().data(), 1);
     Kokkos::fence("KokkosXentTest::fill");
   }
@@ -250,16 +249,18 @@ class RepeatedMatrix {
     const CountUnexpected<T> check{data(), m_places, expected.values(), expected.bounds(),
                                    base_rows};
     std::int64_t count = 0;
-    Kokkos::parallel_reduce("KokkosXentTest::count_unexpected", Range(0, m_rows * m_columns), check,
-                            count);
+    Kokkos::parallel_reduce("KokkosXentTest::count_unexpected",
+                            Range(0, m_places.rows * m_places.columns), check, count);
     if (count == 0) return ::testing::AssertionSuccess();
     std::int64_t first = 0;
-    Kokkos::parallel_reduce("KokkosXentTest::first_unexpected", Range(0, m_rows * m_columns),
-                            FirstUnexpected<T>{check}, Kokkos::Min<std::int64_t>(first));
-    const std::int64_t at = first / m_columns % base_rows * m_columns + first % m_columns;
+    Kokkos::parallel_reduce("KokkosXentTest::first_unexpected",
+                            Range(0, m_places.rows * m_places.columns), FirstUnexpected<T>{check},
+                            Kokkos::Min<std::int64_t>(first));
+    const std::int64_t at =
+        first / m_places.columns % base_rows * m_places.columns + first % m_places.columns;
     return ::testing::AssertionFailure()
-           << count << " of " << m_rows * m_columns << " values are wrong, the first "
-           << describe_mismatch(static_cast<std::size_t>(first), m_columns, element(first),
+           << count << " of " << m_places.rows * m_places.columns << " values are wrong, the first "
+           << describe_mismatch(static_cast<std::size_t>(first), m_places.columns, element(first),
                                 number_at(expected.values(), at), number_at(expected.bounds(), at));
   }
 
@@ -281,7 +282,7 @@ class RepeatedMatrix {
  private:
   T* data() const { return m_buffer.data() + m_offset; }
   std::int64_t extent() const {
-    return std::max(m_rows * m_places.row_stride, m_columns * m_places.column_stride);
+    return std::max(m_places.rows * m_places.row_stride, m_places.columns * m_places.column_stride);
   }
 
   /// count_different() knows 2- and 4-byte types.
@@ -300,12 +301,11 @@ class RepeatedMatrix {
   }
   double element(std::int64_t i) const {
     T value{};
-    Kokkos::deep_copy(
-        value, Kokkos::View<const T, MemorySpace>(data() + m_places(i / m_columns, i % m_columns)));
+    Kokkos::deep_copy(value, Kokkos::View<const T, MemorySpace>(
+                                 data() + m_places(i / m_places.columns, i % m_places.columns)));
     return widen(value);
   }
 
-  std::int64_t m_rows, m_columns;
   ElementPlaces m_places;
   std::int64_t m_offset;
   DeviceList<T> m_buffer;
