@@ -143,7 +143,7 @@ KOKKOS_INLINE_FUNCTION void fill_gradient_row(const GradientTask<Problem, Gradie
                                               const Group& group, std::int64_t row, RowKind kind,
                                               std::int64_t begin, std::int64_t end) {
   using Scalar       = typename Problem::Scalar;
-  using GradientWalk = Walk<typename Problem::ExecutionSpace, Scalar, GradientType>;
+  using GradientWalk = typename Problem::template WalkOf<GradientType>;
   const auto fill    = uncounted_gradient<Scalar>(kind);
   const auto& out    = task.gradient;
   // A long row's packs start with a cache line, so that warps write whole ones.

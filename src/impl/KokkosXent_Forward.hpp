@@ -9,6 +9,7 @@
 #include <impl/KokkosXent_SoftmaxState.hpp>
 #include <impl/KokkosXent_Targets.hpp>
 #include <impl/KokkosXent_Totals.hpp>
+#include <impl/KokkosXent_Tuning.hpp>
 
 #include <Kokkos_Core.hpp>
 
@@ -24,10 +25,15 @@ struct Problem {
   using LogitType      = LogitType_;
   using Scalar         = Scalar_;
   using Targets        = Targets_;
-  using RowWalk        = Walk<ExecutionSpace, Scalar, LogitType>;
   using State          = SoftmaxState<Scalar, Targets::has_background>;
 
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
+  static constexpr int host_chunk_vectors =
+      Targets::has_background ? Tuning::host_chunk_vectors_large : Tuning::host_chunk_vectors;
+
+  template <class T>
+  using WalkOf  = Walk<ExecutionSpace, Scalar, T, host_chunk_vectors>;
+  using RowWalk = WalkOf<LogitType>;
 
   /// Whether a thread's state takes many registers.
   static constexpr bool is_large = Targets::has_background || sizeof(Scalar) > 4;
@@ -147,6 +153,13 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
                                                                      begin + head);
   const bool packed = logits_row.packed && background.packed();
   RowWalk::classes(thread, threads, begin, end, head, packed, [&](auto chunk) {
+    using LogitType = typename Problem::LogitType;
+    if constexpr (on_host && !Targets::has_background && is_bfloat16_bits<LogitType>)
+      if (packed && chunk.is_whole()) {
+        prefetch_ahead(logits_row, chunk);
+        return states.absorb_bfloat16(
+            *reinterpret_cast<const LogitType(*)[chunk.size]>(logits_row.data + chunk.first));
+      }
     visit_chunk<on_host, R, Scalar>(logits_row, chunk, [&](const auto& part, const auto& z) {
       absorb_classes(states, background, part, z);
     });

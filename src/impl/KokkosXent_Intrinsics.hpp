@@ -18,11 +18,25 @@
 #else
 #define KOKKOSXENT_IMPL_PTX 0
 #endif
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#define KOKKOSXENT_IMPL_FMA 1
+#else
+#define KOKKOSXENT_IMPL_FMA 0
+#endif
 #if defined(__F16C__) && !defined(__CUDACC__)
 #define KOKKOSXENT_IMPL_F16C 1
 #include <immintrin.h>
 #else
 #define KOKKOSXENT_IMPL_F16C 0
+#endif
+
+// Before a function whose vectorised loops a host compiler spoils when it makes them part of a
+// larger function; on a device all is inlined.
+#if defined(__GNUC__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__) && \
+    !defined(__SYCL_DEVICE_ONLY__)
+#define KOKKOSXENT_IMPL_APART_ON_HOST [[gnu::noinline]]
+#else
+#define KOKKOSXENT_IMPL_APART_ON_HOST
 #endif
 
 namespace KokkosXent::Impl {
@@ -52,12 +66,30 @@ KOKKOS_INLINE_FUNCTION Scalar smaller_of(Scalar a, Scalar b) {
   return a > b ? b : a;
 }
 
+/// Whether the host rounds a b + c once, as compilers make it of a product and a sum.
+inline constexpr bool fuses_multiply_add = KOKKOSXENT_IMPL_FMA != 0;
+
+inline constexpr int host_line_bytes = 64;
+
 /// Asks for the host's cache line at address, which need not exist.
 template <class T>
 KOKKOS_INLINE_FUNCTION void prefetch(const T* address) {
   (void)address;
 #if defined(__GNUC__)
   KOKKOS_IF_ON_HOST((__builtin_prefetch(address);))
+#endif
+}
+
+/// Asks for the host's cache lines of from[0, Count), which need not exist, in caches after the
+/// first, whose few places for lines on their way are left to the loads.
+template <int Count, class T>
+KOKKOS_INLINE_FUNCTION void prefetch_run(const T* from) {
+  (void)from;
+#if defined(__GNUC__)
+  constexpr int bytes = Count * static_cast<int>(sizeof(T));
+  KOKKOS_IF_ON_HOST((const auto* const begin = reinterpret_cast<const char*>(from);
+                     for (int b = 0; b < bytes; b += host_line_bytes)
+                         __builtin_prefetch(begin + b, 0, 2);))
 #endif
 }
 
@@ -81,6 +113,14 @@ template <class T>
 inline constexpr bool is_float16_bits = std::is_same_v<T, float16> ||
                                         (KokkosHalf<T> &&
                                          std::is_same_v<T, Kokkos::Experimental::half_t>);
+
+/// The word at an address of any alignment.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION std::uint32_t load_word(const T* address) {
+  std::uint32_t word;
+  std::memcpy(&word, address, sizeof(word));
+  return word;
+}
 
 /// Two 16-bit floats of one word, the one at the lower address first.
 template <class T>
@@ -316,5 +356,6 @@ KOKKOS_INLINE_FUNCTION void store_pack(void* address, const Pack& pack) {
 
 #undef KOKKOSXENT_IMPL_PTX
 #undef KOKKOSXENT_IMPL_F16C
+#undef KOKKOSXENT_IMPL_FMA
 
 #endif

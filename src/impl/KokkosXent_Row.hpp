@@ -4,6 +4,7 @@
 #define KOKKOSXENT_IMPL_ROW_HPP
 
 #include <impl/KokkosXent_Intrinsics.hpp>
+#include <impl/KokkosXent_Tuning.hpp>
 #include <impl/KokkosXent_Unroll.hpp>
 #include <impl/KokkosXent_ValueTypes.hpp>
 
@@ -60,8 +61,12 @@ struct Chunk {
     return true;
   }
   KOKKOS_FUNCTION bool is_whole() const { return run_is_whole(runs - 1); }
+  /// The classes of a run that exists.
+  KOKKOS_FUNCTION int run_length(int r) const {
+    return run_is_whole(r) ? Run : static_cast<int>(end - run_begin(r));
+  }
   /// Behind its last class, of a chunk of one run.
-  KOKKOS_FUNCTION std::int64_t class_end() const { return is_whole() ? first + Size : end; }
+  KOKKOS_FUNCTION std::int64_t class_end() const { return first + run_length(0); }
   KOKKOS_FUNCTION bool exists(int e) const {
     if constexpr (Masked) return class_of(e) < end;
     return true;
@@ -131,16 +136,17 @@ KOKKOS_INLINE_FUNCTION Pack<T, Width> round_pack(const Scalar (&values)[Size], i
 
 /// How the threads of ExecutionSpace walk rows of T that are computed in Scalar. On a device a
 /// chunk is four 16-byte loads, whose runs interleave with those of the other threads, in one
-/// lane. On the host it is one run of sixteen SIMD vectors.
-template <class ExecutionSpace, class Scalar, class T>
+/// lane. On the host it is one run of HostVectors SIMD vectors.
+template <class ExecutionSpace, class Scalar, class T, int HostVectors>
 struct Walk {
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
   static constexpr bool packs   = sizeof(T) <= 16 && 16 % sizeof(T) == 0;
 
   static constexpr int lanes = on_host ? 64 / static_cast<int>(sizeof(Scalar)) : 1;
-  static constexpr int run  = on_host ? 16 * lanes : (packs ? 16 / static_cast<int>(sizeof(T)) : 1);
+  static constexpr int run =
+      on_host ? HostVectors * lanes : (packs ? 16 / static_cast<int>(sizeof(T)) : 1);
   static constexpr int size = on_host ? run : 4 * run;
-  static constexpr int tail = 4 * lanes;  // classes of the host's smaller chunks
+  static constexpr int tail = run / 4;  // classes of the smaller chunks of a host
 
   /// Adjacent rows that a device's thread owns where threads run along rows instead: 4 bytes.
   static constexpr int rows = sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1;
@@ -230,6 +236,45 @@ KOKKOS_INLINE_FUNCTION std::int64_t run_stride(const Row<T>& row) {
   return OnHost || Run == 1 ? row.stride : 1;
 }
 
+/// values[k] = from[k * stride] for k < count, which is at least 1; fill for the others. On the
+/// host; neighbours are converted as many at once as if all existed.
+template <int Run, class T, class Scalar>
+KOKKOS_INLINE_FUNCTION void load_part(const T* from, std::int64_t stride, int count, Scalar fill,
+                                      Scalar* values) {
+  if (stride == 1) {
+    T copy[Run];
+    for (int k = 0; k < count; ++k) copy[k] = from[k];
+    for (int k = count; k < Run; ++k) copy[k] = from[0];
+    widen_run<Run>(copy, values);
+  } else {
+    for (int k = 0; k < count; ++k) values[k] = load_value<Scalar>(from[k * stride]);
+  }
+  for (int k = count; k < Run; ++k) values[k] = fill;
+}
+/// to[k * stride] = values[k] for k < count, likewise
+template <int Run, class T, class Scalar>
+KOKKOS_INLINE_FUNCTION void store_part(const Scalar* values, int count, T* to,
+                                       std::int64_t stride) {
+  if (stride == 1) {
+    T copy[Run];
+    round_run<Run>(values, copy);
+    for (int k = 0; k < count; ++k) to[k] = copy[k];
+  } else {
+    for (int k = 0; k < count; ++k) to[k * stride] = round_value<T>(values[k]);
+  }
+}
+
+/// Asks for the cache lines that are as far ahead of a whole chunk as pays. Rows of a packed
+/// operand mostly follow one another: behind the end of one is the start of the next.
+template <class T, int Size, int Run, bool Masked>
+KOKKOS_INLINE_FUNCTION void prefetch_ahead(const Row<T>& row,
+                                           const Chunk<Size, Run, Masked>& chunk) {
+  if constexpr (!Masked)
+    if (row.packed)
+      prefetch_run<Size>(row.data + chunk.first +
+                         Tuning::host_prefetch_bytes / static_cast<int>(sizeof(T)));
+}
+
 /// values[e] = the chunk's element e, or fill where the class does not exist.
 template <bool OnHost, class T, class Scalar, int Size, int Run, bool Masked>
 KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
@@ -239,10 +284,10 @@ KOKKOS_INLINE_FUNCTION void load_chunk(const Row<const T>& row,
     const T* run    = row.data + chunk.run_begin(r) * run_stride<OnHost, Run>(row);
     const int first = r * Run;
     if (!chunk.run_is_whole(r)) {
-      unrolled<Run>([&](int k) {
-        values[first + k] =
-            OnHost && chunk.exists(first + k) ? load_value<Scalar>(run[k * row.stride]) : fill;
-      });
+      if constexpr (OnHost)
+        load_part<Run>(run, row.stride, chunk.run_length(r), fill, values + first);
+      else
+        unrolled<Run>([&](int k) { values[first + k] = fill; });
     } else if constexpr (OnHost) {
       if (row.packed)
         widen_run<Run>(run, values + first);
@@ -295,10 +340,7 @@ KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run
     T* run          = row.data + chunk.run_begin(r) * run_stride<OnHost, Run>(row);
     const int first = r * Run;
     if (!chunk.run_is_whole(r)) {
-      if constexpr (OnHost)
-        unrolled<Run>([&](int k) {
-          if (chunk.exists(first + k)) run[k * row.stride] = round_value<T>(values[first + k]);
-        });
+      if constexpr (OnHost) store_part<Run>(values + first, chunk.run_length(r), run, row.stride);
     } else if constexpr (OnHost) {
       if (row.packed)
         round_run<Run>(values + first, run);
@@ -315,8 +357,9 @@ KOKKOS_INLINE_FUNCTION void store_chunk(const Row<T>& row, const Chunk<Size, Run
 template <class Scalar, class T, class U, int Size, int Run, bool Masked, class Value>
 KOKKOS_INLINE_FUNCTION void map_chunk(const Row<const T>& logits, const Row<U>& out,
                                       const Chunk<Size, Run, Masked>& chunk, const Value& value) {
-  if constexpr (std::is_same_v<T, Scalar> && std::is_same_v<U, Scalar> && !Masked)
-    if (logits.packed && out.packed)
+  prefetch_ahead(logits, chunk);
+  if constexpr (std::is_same_v<T, Scalar> && std::is_same_v<U, Scalar>)
+    if (logits.packed && out.packed && chunk.is_whole())
       return map_array<Size>(logits.data + chunk.first, out.data + chunk.first, value);
   Scalar values[Size];
   load_chunk<true>(logits, chunk, values, -Kokkos::Experimental::infinity_v<Scalar>);
@@ -384,8 +427,9 @@ template <bool OnHost, Reuse R, class Scalar, class T, int Size, int Run, bool M
 KOKKOS_INLINE_FUNCTION void visit_chunk(const Row<const T>& row,
                                         const Chunk<Size, Run, Masked>& chunk, const Visit& visit) {
   if constexpr (OnHost) {
-    if constexpr (std::is_same_v<T, Scalar> && !Masked && Run == Size)
-      if (row.packed)
+    prefetch_ahead(row, chunk);
+    if constexpr (std::is_same_v<T, Scalar> && Run == Size)
+      if (row.packed && chunk.is_whole())
         return visit(chunk, *reinterpret_cast<const Scalar(*)[Size]>(row.data + chunk.first));
     Scalar values[Size];
     load_chunk<true>(row, chunk, values, -Kokkos::Experimental::infinity_v<Scalar>);

@@ -306,7 +306,8 @@ class LaneStates {
 
   /// The same, with the background mass b of each class; 0 where there is none.
   template <int Size>
-  KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], const Scalar (&b)[Size]) {
+  KOKKOSXENT_IMPL_APART_ON_HOST KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size],
+                                                            const Scalar (&b)[Size]) {
     Scalar others[Size];
     Scalar new_max[Lanes];
     split_off_max(z, others, new_max);
@@ -500,15 +501,25 @@ class RowState {
   template <int Size, class Keep>
   KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], const Keep& keep) {
     Scalar values[Size];
-    if (m_max == -infinity_v<Scalar> || exponentials(z, values)) {
-      const bool raised  = raise_max(z);
-      const bool any_nan = exponentials(z, values);
-      add_top(values, raised);
-      if (any_nan) m_rest.add(0, nan_v<Scalar>);
-    } else {
+    if (m_max == -infinity_v<Scalar> || exponentials(z, values))
+      absorb_and_raise(z, values);
+    else
       m_rest.add_halves(values);
-    }
     keep(values);
+  }
+
+  /// The same of bfloat16, two of which are widened and added up at once.
+  template <class T, int Size>
+  KOKKOS_FUNCTION void absorb_bfloat16(const T (&stored)[Size]) {
+    Scalar sums[Size / 2];
+    if (m_max == -infinity_v<Scalar> || sums_of_pairs(stored, sums)) {
+      Scalar z[Size];
+      Scalar values[Size];
+      widen_run<Size>(stored, z);
+      absorb_and_raise(z, values);
+    } else {
+      m_rest.add_halves(sums);
+    }
   }
 
   /// From which the exponentials are measured.
@@ -541,6 +552,34 @@ class RowState {
       values[e]        = scaled_exp_of_gap(gap);
     }
     return most > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
+  }
+
+  /// The sums of the exponentials of two neighbours each; true as above.
+  template <class T, int Size>
+  KOKKOS_FORCEINLINE_FUNCTION bool sums_of_pairs(const T (&stored)[Size],
+                                                 Scalar (&sums)[Size / 2]) const {
+    static_assert(is_bfloat16_bits<T> && std::is_same_v<Scalar, float>);
+    const Scalar shift = m_max;
+    Bits most          = 0;
+    for (int p = 0; p < Size / 2; ++p) {
+      Scalar first, second;
+      widen_pair<T>(load_word(stored + 2 * p), first, second);
+      const Scalar first_gap  = shift - first;
+      const Scalar second_gap = shift - second;
+      most                    = larger_of(
+                             larger_of(Kokkos::bit_cast<Bits>(first_gap), Kokkos::bit_cast<Bits>(second_gap)), most);
+      sums[p] = scaled_exp_of_gap(first_gap) + scaled_exp_of_gap(second_gap);
+    }
+    return most > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
+  }
+
+  /// Takes in a chunk that may raise the maximum, and leaves its exponentials in values.
+  template <int Size>
+  KOKKOS_FUNCTION void absorb_and_raise(const Scalar (&z)[Size], Scalar (&values)[Size]) {
+    const bool raised  = raise_max(z);
+    const bool any_nan = exponentials(z, values);
+    add_top(values, raised);
+    if (any_nan) m_rest.add(0, nan_v<Scalar>);
   }
 
   /// Adds the exponentials of a chunk that may hold the maximum, of which the rest leaves out one.
