@@ -91,18 +91,32 @@ KOKKOS_FORCEINLINE_FUNCTION double expm1_ratio(double r) {
   return q * r + 1;
 }
 
-/// e^x = 2^k (1 + r ratio)
+/// The same for whom e^r is wanted, and not e^r - 1. For float one term less is enough: the
+/// polynomial for which 1 + r q(r) is nearest to e^r in units of the last place of a float there
+/// (Remez, 1.05 of them; then its rounded coefficients by search, 1.8 for exp() as a whole). With
+/// products that are rounded before they are added it would be more than 2.
+KOKKOS_FORCEINLINE_FUNCTION float exp_ratio(float r) {
+  if constexpr (!fuses_multiply_add) return expm1_ratio(r);
+  float q = 8.26430041e-3f;
+  q       = q * r + 4.190154e-2f;
+  q       = q * r + 1.66681603e-1f;
+  q       = q * r + 4.99991119e-1f;
+  return q * r + 9.99999464e-1f;
+}
+KOKKOS_FORCEINLINE_FUNCTION double exp_ratio(double r) { return expm1_ratio(r); }
+
+/// e^x = 2^k e^r
 template <class Scalar>
 struct SplitExponential {
   using Bits = typename ExpConstants<Scalar>::Bits;
 
   Scalar r;
-  Scalar ratio;
   Bits k;  // plus an offset, in the low bits; two's complement
 
-  KOKKOS_FUNCTION Scalar tail() const { return r * ratio; }
-  KOKKOS_FUNCTION Scalar mantissa() const { return r * ratio + 1; }
-  /// 2^(k + offset) (1 + r ratio), where that is a normal number: k joins the mantissa's exponent.
+  /// e^r - 1, without cancellation, and e^r
+  KOKKOS_FUNCTION Scalar tail() const { return r * expm1_ratio(r); }
+  KOKKOS_FUNCTION Scalar mantissa() const { return r * exp_ratio(r) + 1; }
+  /// 2^(k + offset) e^r, where that is a normal number: k joins the mantissa's exponent.
   KOKKOS_FUNCTION Scalar mantissa_times_power() const {
     return Kokkos::bit_cast<Scalar>(Kokkos::bit_cast<Bits>(mantissa()) +
                                     (k << ExpConstants<Scalar>::mantissa_bits));
@@ -124,7 +138,7 @@ KOKKOS_FORCEINLINE_FUNCTION SplitExponential<Scalar> split_exponential(Scalar x)
   const Scalar shifted        = x * log2_e + to_integer;
   const Scalar k              = shifted - to_integer;
   const Scalar r              = (x - k * Constants::log_2_high) - k * Constants::log_2_low;
-  return {r, expm1_ratio(r), Kokkos::bit_cast<typename Constants::Bits>(shifted)};
+  return {r, Kokkos::bit_cast<typename Constants::Bits>(shifted)};
 }
 
 /// exp(-gap) / ExpConstants::descale for a gap >= 0, or inf; of a NaN any number. The scale leaves
