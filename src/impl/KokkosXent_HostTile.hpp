@@ -7,6 +7,7 @@
 #include <impl/KokkosXent_Exp.hpp>
 #include <impl/KokkosXent_Forward.hpp>
 #include <impl/KokkosXent_Intrinsics.hpp>
+#include <impl/KokkosXent_Parts.hpp>
 #include <impl/KokkosXent_Row.hpp>
 #include <impl/KokkosXent_Schedule.hpp>
 #include <impl/KokkosXent_SoftmaxState.hpp>
@@ -599,7 +600,8 @@ class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
   Scalar m_values[room];  // logits, then exponentials, then gradients
 };
 
-/// A tile of long rows that are adjacent in memory, which it visits by blocks of classes.
+/// A tile of long rows that are adjacent in memory, or of a part of each of them, which it visits
+/// by blocks of classes.
 template <class Problem>
 class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows> {
   static constexpr int rows = Tuning::host_adjacent_rows;
@@ -613,13 +615,22 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
 
   static constexpr int copied_rows = Tuning::host_tile_rows;  // whose logits are copied at once
 
-  /// Of which the tile has cache lines of a class side by side.
+  /// Of which the tile has cache lines of a class side by side. Where classes are few, caches can
+  /// hold half as many rows for a second pass, which is worth more than width.
   KOKKOS_FUNCTION static int most_rows(const Problem& problem) {
-    return problem.logits.row_stride == 1 ? rows : Tuning::host_tile_rows;
+    if (problem.logits.row_stride != 1) return Tuning::host_tile_rows;
+    return problem.classes < Tuning::host_wide_tile_classes ? rows / 2 : rows;
   }
 
   KOKKOS_FUNCTION AdjacentRowsTile(const Problem& problem, std::int64_t first_row, int row_count)
-      : Base(problem, first_row, row_count) {
+      : AdjacentRowsTile(problem, first_row, row_count, {0, problem.classes}) {}
+
+  KOKKOS_FUNCTION AdjacentRowsTile(const Problem& problem, std::int64_t first_row, int row_count,
+                                   const ClassRange& range)
+      : Base(problem, first_row, row_count), m_range(range) {
+    // Other spikes are another team's, which may have written a gradient over their logits.
+    for (int l = 0; l < m_lanes; ++l)
+      if (!m_range.contains(m_class[l])) m_class[l] = -1;
     this->load_target_logits();
   }
 
@@ -687,8 +698,8 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
   /// Calls visit(first class, number of classes) for all blocks of classes.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_block(const Visit& visit) const {
-    for (std::int64_t cls = 0; cls < m_problem.classes; cls += depth) {
-      const std::int64_t left = m_problem.classes - cls;
+    for (std::int64_t cls = m_range.begin; cls < m_range.end; cls += depth) {
+      const std::int64_t left = m_range.end - cls;
       visit(cls, left < depth ? static_cast<int>(left) : depth);
     }
   }
@@ -738,17 +749,25 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
       for (int l = count; l < m_lanes - first && l < copied_rows; ++l) z[d * copied_rows + l] = 0;
   }
 
-  /// Writes the gradients of a group's rows at a block of classes.
+  /// Writes the gradients of a group's rows at a block of classes. Where nothing is converted and
+  /// all rows count, they need not be in memory before.
   template <class GradientType, class T>
   KOKKOS_FUNCTION void write_group(const Matrix<GradientType>& gradient, int first,
                                    std::int64_t cls, int classes, const Scalar (&factor)[rows],
                                    const T* z, std::int64_t stride) const {
     if constexpr (std::is_same_v<T, Scalar>) {
+      if (std::is_same_v<GradientType, Scalar> && m_all_count &&
+          are_whole_runs(gradient, first, classes)) {
+        GradientType* const block = &gradient(m_first_row + first, cls);
+        for (int d = 0; d < depth; ++d) {
+          Scalar values[width];
+          map_class(first, z + d * stride, factor, values);
+          round_run<width>(values, block + d * gradient.class_stride);
+        }
+        return;
+      }
       Scalar values[depth * width];
-      for (int d = 0; d < depth; ++d)
-        for (int l = 0; l < width; ++l)
-          values[d * width + l] =
-              factor[first + l] * exp_below(z[d * stride + l], m_max[first + l]);
+      for (int d = 0; d < depth; ++d) map_class(first, z + d * stride, factor, values + d * width);
       if (!m_all_count)
         for (int d = 0; d < depth; ++d)
           for (int l = 0; l < width; ++l) {
@@ -763,12 +782,25 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
     }
   }
 
+  /// values[l] = the gradient of row first + l at a class without a spike, of logit z[l].
+  KOKKOS_FORCEINLINE_FUNCTION void map_class(int first, const Scalar* z,
+                                             const Scalar (&factor)[rows], Scalar* values) const {
+    for (int l = 0; l < width; ++l)
+      values[l] = factor[first + l] * exp_below(z[l], m_max[first + l]);
+  }
+
+  /// Whether a group and a block of classes are whole, and the group's rows adjacent in out.
+  template <class T>
+  KOKKOS_FUNCTION bool are_whole_runs(const Matrix<T>& out, int first, int classes) const {
+    return this->group_size(first) == width && classes == depth && out.row_stride == 1;
+  }
+
   template <class T>
   KOKKOS_FUNCTION void store_group(const Matrix<T>& out, int first, std::int64_t cls, int classes,
                                    const Scalar (&values)[depth * width]) const {
     T* const block      = &out(m_first_row + first, cls);
     const int row_count = this->group_size(first);
-    if (row_count == width && classes == depth && out.row_stride == 1) {
+    if (are_whole_runs(out, first, classes)) {
       for (int d = 0; d < depth; ++d)
         round_run<width>(values + d * width, block + d * out.class_stride);
     } else if (row_count == width && classes == depth && out.class_stride == 1) {
@@ -781,6 +813,8 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
           block[l * out.row_stride + d * out.class_stride] = round_value<T>(values[d * width + l]);
     }
   }
+
+  ClassRange m_range;
 };
 
 /// Calls visit(tile) for the tiles of a team's rows: all rows, by groups, divided evenly.
@@ -800,6 +834,34 @@ KOKKOS_INLINE_FUNCTION void for_each_tile(const Problem& problem, const Member& 
     const std::int64_t row_count = (groups.end - groups.begin) * width;
     const std::int64_t left      = problem.rows - first_row;
     visit(Tile(problem, first_row, static_cast<int>(row_count < left ? row_count : left)));
+  }
+}
+
+/// Calls visit(tile) for a team's share of tiles of adjacent rows whose classes teams share, so
+/// that tiles may be as wide as they can be, however many teams there are. Parts that would be
+/// short are not worth what a tile costs besides.
+template <class Problem, class Member, class Visit>
+KOKKOS_INLINE_FUNCTION void for_each_part_of_tiles(const Problem& problem, const Member& team,
+                                                   const Visit& visit) {
+  using Space                  = typename Problem::ExecutionSpace;
+  using Tile                   = AdjacentRowsTile<Problem>;
+  const auto ceil_div          = [](std::int64_t n, std::int64_t by) { return (n + by - 1) / by; };
+  const std::int64_t groups    = ceil_div(problem.rows, Tile::width);
+  const std::int64_t blocks    = ceil_div(problem.classes, Tile::depth);
+  const std::int64_t parts     = ceil_div(problem.classes, Tuning::host_tile_min_part);
+  const std::int64_t for_teams = smaller_of(ceil_div(team.league_size(), parts), groups);
+  const std::int64_t tiles =
+      larger_of(ceil_div(groups * Tile::width, Tile::most_rows(problem)), for_teams);
+  const auto mine = items_of<Space>(team.league_rank(), team.league_size(), tiles * blocks);
+  for (std::int64_t item = mine.begin; item < mine.end;) {
+    const auto tile_groups       = items_of<Space>(item / blocks, tiles, groups);
+    const std::int64_t first_row = tile_groups.begin * Tile::width;
+    const std::int64_t end_row   = smaller_of(tile_groups.end * Tile::width, problem.rows);
+    const std::int64_t first     = item % blocks;
+    const std::int64_t end       = smaller_of(first + (mine.end - item), blocks);
+    visit(Tile(problem, first_row, static_cast<int>(end_row - first_row),
+               {first * Tile::depth, smaller_of(end * Tile::depth, problem.classes)}));
+    item += end - first;
   }
 }
 
@@ -840,7 +902,11 @@ struct BackwardHostTiles {
 
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
-    for_each_host_tile(problem, team, [&](auto&& tile) { tile.backward(saved, task); });
+    const auto visit = [&](auto&& tile) { tile.backward(saved, task); };
+    if (problem.classes < Tuning::host_short_row)
+      for_each_tile<ShortRowsTile<Problem>>(problem, team, visit);
+    else
+      for_each_part_of_tiles(problem, team, visit);
   }
 };
 

@@ -134,7 +134,18 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
     // Equally many tiles for all threads, as wide as they may be.
     const std::int64_t rows_at_a_time = threads * Tuning::host_adjacent_rows;
     const std::int64_t rounds         = (shape.rows + rows_at_a_time - 1) / rows_at_a_time;
-    return whole_rows(Mapping::columns, std::min(rounds * threads, tiles));
+    Schedule schedule = whole_rows(Mapping::columns, std::min(rounds * threads, tiles));
+    if (shape.classes < Tuning::host_short_row) return schedule;
+    // A backward pass goes along wider tiles than a forward pass, since teams can share their
+    // classes. If the caches hold nothing for it, it is better launched by itself.
+    const std::int64_t parts =
+        (shape.classes + Tuning::host_tile_min_part - 1) / Tuning::host_tile_min_part;
+    if (shape.pass == Pass::backward)
+      schedule.league = static_cast<int>(std::min({threads, tiles * parts, most_teams}));
+    if (shape.pass == Pass::forward_backward && rounds == 1 && parts > 1 && schedule.league > 1 &&
+        shape.rows / schedule.league * shape.row_bytes() > Tuning::host_revisited_bytes)
+      schedule.parts = 2;  // launches, each with parts of its own
+    return schedule;
   }
   if (shape.classes < Tuning::host_short_row && shape.rows >= Tuning::host_tile_min_rows)
     return whole_rows(Mapping::rows_per_team, tiles);
