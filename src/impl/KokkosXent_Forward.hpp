@@ -146,7 +146,10 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row = RowWalk::row(logits, row, begin + head);
 
-  std::conditional_t<on_host && !Targets::has_background, RowState<Scalar>,
+  constexpr bool has_row_state = on_host && !Targets::has_background;
+  constexpr bool sums_pairs    = has_row_state && std::is_same_v<Scalar, float> &&
+                              is_bfloat16_bits<typename Problem::LogitType>;
+  std::conditional_t<has_row_state, RowState<Scalar>,
                      LaneStates<Scalar, Targets::has_background, RowWalk::lanes>>
       states;
   const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,
@@ -154,12 +157,13 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
   const bool packed = logits_row.packed && background.packed();
   RowWalk::classes(thread, threads, begin, end, head, packed, [&](auto chunk) {
     using LogitType = typename Problem::LogitType;
-    if constexpr (on_host && !Targets::has_background && is_bfloat16_bits<LogitType>)
+    if constexpr (sums_pairs) {
       if (packed && chunk.is_whole()) {
         prefetch_ahead(logits_row, chunk);
         return states.absorb_bfloat16(
             *reinterpret_cast<const LogitType(*)[chunk.size]>(logits_row.data + chunk.first));
       }
+    }
     visit_chunk<on_host, R, Scalar>(logits_row, chunk, [&](const auto& part, const auto& z) {
       absorb_classes(states, background, part, z);
     });
