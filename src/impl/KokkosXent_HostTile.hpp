@@ -155,7 +155,9 @@ class TileRowStates {
 
 /// Of a cache line, at least.
 template <class T>
-inline constexpr int elements_of_line = sizeof(T) < 64 ? 64 / static_cast<int>(sizeof(T)) : 1;
+inline constexpr int elements_of_line = sizeof(T) < host_line_bytes
+                                            ? host_line_bytes / static_cast<int>(sizeof(T))
+                                            : 1;
 
 /// What the host's tiles have of each of their neighbouring rows, whose SIMD lanes run along rows.
 /// For targets without a background. Loops are over groups of rows whose number is a constant, and
@@ -540,17 +542,21 @@ class ShortRowsTile : public HostTileRows<Problem, Tuning::host_tile_rows> {
   KOKKOS_FUNCTION void load_logits() {
     const auto& logits = m_problem.logits;
     if (logits.class_stride == 1 && m_classes >= depth) {
+      constexpr int line = elements_of_line<typename Problem::LogitType>;
       // All rows are copied before any is transposed, which would have to wait for its stores.
       Scalar copy[rows * depth];
       for (int e = m_row_count * depth; e < m_lanes * depth; ++e) copy[e] = 0;
       for_each_whole_block([&](int cls) {
         for (int l = 0; l < m_row_count; ++l)
           widen_run<depth>(&logits(m_first_row + l, cls), copy + l * depth);
-        // The hardware's own prefetching begins anew with each tile. Shorter rows share lines.
-        if (m_classes >= elements_of_line<typename Problem::LogitType>)
-          for (int l = 0; l < m_row_count; ++l)
-            prefetch(&logits(m_first_row + m_row_count + l, cls));
+        // The hardware's own prefetching begins anew with each tile.
+        const std::int64_t next = m_first_row + m_row_count;
+        if (m_classes >= line)
+          for (int l = 0; l < m_row_count; ++l) prefetch(&logits(next + l, cls));
+        const bool rows_share_lines = m_classes < line && logits.row_stride == m_classes;
         for (int first = 0; first < m_lanes; first += width) {
+          if (rows_share_lines && cls == 0)
+            prefetch_run(&logits(next + first, 0), width * m_classes);
           const Scalar* const from = copy + first * depth;
           Scalar* const to         = group(first) + cls * width;
           for (int l = 0; l < width; ++l)

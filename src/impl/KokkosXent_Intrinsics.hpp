@@ -73,21 +73,23 @@ inline constexpr int host_line_bytes = 64;
 
 /// Asks for the host's cache line at address, which need not exist.
 template <class T>
-KOKKOS_INLINE_FUNCTION void prefetch(const T* address) {
+KOKKOS_FORCEINLINE_FUNCTION void prefetch(const T* address) {
   (void)address;
 #if defined(__GNUC__)
   KOKKOS_IF_ON_HOST((__builtin_prefetch(address);))
 #endif
 }
 
-/// Asks for the host's cache lines of from[0, Count), which need not exist, in caches after the
-/// first, whose few places for lines on their way are left to the loads.
-template <int Count, class T>
-KOKKOS_INLINE_FUNCTION void prefetch_run(const T* from) {
+/// Asks for the host's cache lines of from[0, count), which need not exist, in caches after the
+/// first, whose few places for lines on their way are left to the loads. Inlined, like whoever
+/// calls it and does nothing else: GCC drops calls of functions that do nothing but this.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void prefetch_run(const T* from, int count) {
   (void)from;
+  (void)count;
 #if defined(__GNUC__)
-  constexpr int bytes = Count * static_cast<int>(sizeof(T));
   KOKKOS_IF_ON_HOST((const auto* const begin = reinterpret_cast<const char*>(from);
+                     const int bytes         = count * static_cast<int>(sizeof(T));
                      for (int b = 0; b < bytes; b += host_line_bytes)
                          __builtin_prefetch(begin + b, 0, 2);))
 #endif

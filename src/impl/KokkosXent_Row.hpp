@@ -267,12 +267,12 @@ KOKKOS_INLINE_FUNCTION void store_part(const Scalar* values, int count, T* to,
 /// Asks for the cache lines that are as far ahead of a whole chunk as pays. Rows of a packed
 /// operand mostly follow one another: behind the end of one is the start of the next.
 template <class T, int Size, int Run, bool Masked>
-KOKKOS_INLINE_FUNCTION void prefetch_ahead(const Row<T>& row,
-                                           const Chunk<Size, Run, Masked>& chunk) {
+KOKKOS_FORCEINLINE_FUNCTION void prefetch_ahead(const Row<T>& row,
+                                                const Chunk<Size, Run, Masked>& chunk) {
   if constexpr (!Masked)
     if (row.packed)
-      prefetch_run<Size>(row.data + chunk.first +
-                         Tuning::host_prefetch_bytes / static_cast<int>(sizeof(T)));
+      prefetch_run(
+          row.data + chunk.first + Tuning::host_prefetch_bytes / static_cast<int>(sizeof(T)), Size);
 }
 
 /// values[e] = the chunk's element e, or fill where the class does not exist.
