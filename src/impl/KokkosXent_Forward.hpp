@@ -28,11 +28,11 @@ struct Problem {
   using State          = SoftmaxState<Scalar, Targets::has_background>;
 
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
-  static constexpr int host_chunk_vectors =
-      Targets::has_background ? Tuning::host_chunk_vectors_large : Tuning::host_chunk_vectors;
+  static constexpr int host_vectors =
+      Targets::has_background ? Tuning::host_chunk_vectors : Tuning::host_long_chunk_vectors;
 
   template <class T>
-  using WalkOf  = Walk<ExecutionSpace, Scalar, T, host_chunk_vectors>;
+  using WalkOf  = Walk<ExecutionSpace, Scalar, T, host_vectors>;
   using RowWalk = WalkOf<LogitType>;
 
   /// Whether a thread's state takes many registers.

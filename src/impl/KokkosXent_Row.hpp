@@ -146,7 +146,10 @@ struct Walk {
   static constexpr int run =
       on_host ? HostVectors * lanes : (packs ? 16 / static_cast<int>(sizeof(T)) : 1);
   static constexpr int size = on_host ? run : 4 * run;
-  static constexpr int tail = run / 4;  // classes of the smaller chunks of a host
+  // Of a host's row, what is left at its end: chunks of the size that all can have, then small
+  // ones.
+  static constexpr int medium = Tuning::host_chunk_vectors * lanes;
+  static constexpr int tail   = medium / 4;
 
   /// Adjacent rows that a device's thread owns where threads run along rows instead: 4 bytes.
   static constexpr int rows = sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1;
@@ -189,6 +192,9 @@ struct Walk {
     if constexpr (on_host) {
       std::int64_t cls = begin;
       for (; cls + size <= end; cls += size) visit(Chunk<size, size, false>{cls, size, end});
+      if constexpr (medium < size)
+        for (; cls + medium <= end; cls += medium)
+          visit(Chunk<medium, medium, false>{cls, medium, end});
       for (; cls < end; cls += tail) visit(Chunk<tail, tail, true>{cls, tail, end});
     } else if (packed) {
       const std::int64_t body     = begin + head;
@@ -269,10 +275,9 @@ KOKKOS_INLINE_FUNCTION void store_part(const Scalar* values, int count, T* to,
 template <class T, int Size, int Run, bool Masked>
 KOKKOS_FORCEINLINE_FUNCTION void prefetch_ahead(const Row<T>& row,
                                                 const Chunk<Size, Run, Masked>& chunk) {
-  if constexpr (!Masked)
-    if (row.packed)
-      prefetch_run(
-          row.data + chunk.first + Tuning::host_prefetch_bytes / static_cast<int>(sizeof(T)), Size);
+  if (row.packed && chunk.is_whole())
+    prefetch_run(row.data + chunk.first + Tuning::host_prefetch_bytes / static_cast<int>(sizeof(T)),
+                 Size);
 }
 
 /// values[e] = the chunk's element e, or fill where the class does not exist.

@@ -42,13 +42,13 @@ struct Tuning {
   static constexpr int small_team         = 512;   // threads of the teams of small kernels
   static constexpr int denominator_rows   = 8192;  // targets that a team adds up
   // Host
-  static constexpr int host_chunk_vectors       = 32;    // SIMD vectors of a row taken in at once
-  static constexpr int host_chunk_vectors_large = 16;    // the same with a background
-  static constexpr int host_prefetch_bytes      = 4096;  // ahead: the hardware's own ends at a page
-  static constexpr int host_tile_rows           = 128;   // several SIMD vectors and cache lines
-  static constexpr int host_adjacent_rows       = 2560;  // of LayoutLeft: pages of a class
-  static constexpr int host_wide_tile_classes   = 512;   // fewer: tiles of half as many such rows
-  static constexpr int host_tile_min_part       = 512;   // classes, where teams share a tile's
+  static constexpr int host_chunk_vectors      = 16;    // SIMD vectors of a row taken in at once
+  static constexpr int host_long_chunk_vectors = 32;    // the same without a background
+  static constexpr int host_prefetch_bytes     = 4096;  // ahead: the hardware's own ends at a page
+  static constexpr int host_tile_rows          = 128;   // several SIMD vectors and cache lines
+  static constexpr int host_adjacent_rows      = 2560;  // of LayoutLeft: pages of a class
+  static constexpr int host_wide_tile_classes  = 512;   // fewer: tiles of half as many such rows
+  static constexpr int host_tile_min_part      = 512;   // classes, where teams share a tile's
   static constexpr int host_revisited_bytes   = 4 << 20;  // of a tile that a core's caches may hold
   static constexpr int host_held_bytes        = 24576;    // of logits: most of a level-1 cache
   static constexpr int host_group_rows        = 32;       // of a tile: several SIMD vectors
