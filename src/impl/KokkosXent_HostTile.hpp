@@ -179,6 +179,7 @@ class HostTileRows {
     const auto targets = problem.targets;  // which the stores cannot change, as compilers see it
     RowKind kind[Rows];
     for (int l = 0; l < m_row_count; ++l) m_class[l] = targets.load(m_first_row + l);
+    targets.prefetch_rows(m_first_row + m_row_count, m_row_count);
     for (int l = 0; l < m_row_count; ++l) {
       const auto target = targets.target(m_class[l]);
       kind[l]           = target.kind;
@@ -208,6 +209,8 @@ class HostTileRows {
       m_max[l]     = saved.row_max[m_first_row + l];
       m_log_sum[l] = saved.row_log_sum[m_first_row + l];
     }
+    prefetch_next(saved.row_max);
+    prefetch_next(saved.row_log_sum);
     for (int l = m_row_count; l < m_lanes; ++l) m_max[l] = m_log_sum[l] = 0;
   }
 
@@ -255,6 +258,8 @@ class HostTileRows {
         loss[l]      = counted_or(m_unread[l], l, loss[l]);
       }
     put(results, loss);
+    prefetch_next(results.row_max);
+    prefetch_next(results.row_log_sum);
     totals.loss += total(loss);
     totals.denominator += total(m_denominator);
   }
@@ -301,6 +306,11 @@ class HostTileRows {
     if (results.losses)
       for (int l = 0; l < m_row_count; ++l)
         results.losses[(m_first_row + l) * results.loss_stride] = loss[l];
+  }
+
+  /// Asks for what an array has of the next tile's rows.
+  KOKKOS_FORCEINLINE_FUNCTION void prefetch_next(const Scalar* of_rows) const {
+    prefetch_run(of_rows + m_first_row + m_row_count, m_row_count);
   }
 
   /// The sum of what the rows have; 0 where there is no row.

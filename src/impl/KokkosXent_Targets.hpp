@@ -66,6 +66,14 @@ class IndexTargets {
   KOKKOS_FUNCTION std::int64_t load(std::int64_t row) const {
     return m_wide ? m_wide[row * m_stride] : m_narrow[row * m_stride];
   }
+  /// Asks for the targets of rows, which need not exist.
+  KOKKOS_FORCEINLINE_FUNCTION void prefetch_rows(std::int64_t first_row, int count) const {
+    if (m_stride != 1) return;
+    if (m_wide)
+      prefetch_run(m_wide + first_row, count);
+    else
+      prefetch_run(m_narrow + first_row, count);
+  }
   KOKKOS_FUNCTION RowKind kind(std::int64_t label) const {
     if (label == m_ignore_index) return RowKind::ignored;
     return label < 0 || label >= m_num_classes ? RowKind::invalid : RowKind::counts;
