@@ -122,7 +122,8 @@ class CrossEntropy {
         m_partial_totals(allocate("KokkosXent::partial_totals"), league_extent()),
         m_partial_states(allocate("KokkosXent::partial_states"), states_extent()),
         m_swept_parts(allocate_zero("KokkosXent::swept_parts"), league_extent()),
-        m_finished_teams(allocate_zero("KokkosXent::finished_teams")) {}
+        m_finished_teams(allocate_zero("KokkosXent::finished_teams")),
+        m_exponentials(allocate_exponentials()) {}
 
   CrossEntropy(const CrossEntropy&)            = delete;
   CrossEntropy& operator=(const CrossEntropy&) = delete;
@@ -268,11 +269,13 @@ class CrossEntropy {
            m_constants.size() * sizeof(double);
   }
   /// Bytes of scratch that is used within a call and holds nothing of meaning between calls. They
-  /// depend on the execution space's concurrency, not on rows or classes.
+  /// depend on the execution space's concurrency, not on rows or classes: on a host half a MiB for
+  /// each thread, of which no page is touched before forward_backward() of long rows whose
+  /// gradient is not of type Scalar.
   std::size_t workspace_bytes() const {
     return m_partial_totals.size() * sizeof(Impl::RowTotals) +
            m_partial_states.size() * sizeof(Impl::SoftmaxState<Scalar, true>) +
-           (m_swept_parts.size() + 1) * sizeof(int);
+           (m_swept_parts.size() + 1) * sizeof(int) + m_exponentials.size() * sizeof(Scalar);
   }
 
  private:
@@ -294,6 +297,14 @@ class CrossEntropy {
   auto allocate_zero(const char* label) const {
     return Kokkos::view_alloc(std::string(label), m_exec);
   }
+  /// Where each thread of a host keeps exponentials between the passes of forward_backward().
+  Kokkos::View<Scalar*, memory_space> allocate_exponentials() const {
+    if constexpr (Impl::runs_on_host<ExecutionSpace>)
+      return Kokkos::View<Scalar*, memory_space>(
+          allocate("KokkosXent::exponentials"),
+          static_cast<std::size_t>(m_exec.concurrency()) * Impl::kept_each<Scalar>);
+    return {};
+  }
   std::size_t rows_extent() const { return static_cast<std::size_t>(m_max_rows); }
   std::size_t league_extent() const { return static_cast<std::size_t>(Impl::max_league(m_exec)); }
   std::size_t states_extent() const { return static_cast<std::size_t>(Impl::max_states(m_exec)); }
@@ -303,7 +314,7 @@ class CrossEntropy {
 
   Impl::Workspace<Scalar> workspace() const {
     return {m_partial_totals.data(), m_partial_states.data(), m_swept_parts.data(),
-            m_finished_teams.data()};
+            m_finished_teams.data(), m_exponentials.data()};
   }
 
   statistics_view saved_rows(const Kokkos::View<Scalar*, memory_space>& all) const {
@@ -465,6 +476,7 @@ class CrossEntropy {
   Kokkos::View<Impl::SoftmaxState<Scalar, true>*, memory_space> m_partial_states;
   Kokkos::View<int*, memory_space> m_swept_parts;
   Kokkos::View<int, memory_space> m_finished_teams;
+  Kokkos::View<Scalar*, memory_space> m_exponentials;
 
   Impl::ClassWeights<Scalar> m_weights{nullptr, 0, nullptr};
   std::any m_weights_owner;  // keeps the View of any type alive

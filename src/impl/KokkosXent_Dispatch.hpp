@@ -29,6 +29,7 @@ struct Workspace {
   SoftmaxState<Scalar, true>* partial_states;  // also holds states without background
   int* swept_parts;                            // of each row or tile
   int* finished;                               // counts teams
+  Scalar* exponentials;                        // kept_each<Scalar> for each thread of a host
 };
 
 inline const char* to_string(Mapping mapping) {
@@ -252,6 +253,14 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
   }
   if (denominator) sum_denominators(exec, problem, workspace, denominator);
   const std::string label = kernel_label(function, schedule.mapping);
+  if constexpr (keeps_exponentials<Problem>) {
+    if (schedule.mapping == Mapping::row_per_team) {
+      launch<1>(exec, label, schedule,
+                ForwardBackwardKeptRows<Problem, GradientType>{problem, results, task,
+                                                               workspace.exponentials});
+      return;
+    }
+  }
   if (!launch_packed_rows<Pass::forward_backward>(exec, label, schedule, problem, results, task,
                                                   SavedRows<Scalar>{}))
     launch_whole_rows<Problem, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,

@@ -160,7 +160,7 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
     if constexpr (sums_pairs) {
       if (packed && chunk.is_whole()) {
         prefetch_ahead(logits_row, chunk);
-        return states.absorb_bfloat16(
+        return states.absorb_pairs(
             *reinterpret_cast<const LogitType(*)[chunk.size]>(logits_row.data + chunk.first));
       }
     }

@@ -13,11 +13,22 @@
 
 namespace KokkosXent::Impl {
 
-/// Exponentials that the first pass over a row has left in the gradient's row, divided by
-/// ExpConstants::descale: segments of classes, each measured from the maximum at that time.
+/// Exponentials that a host's thread has room for besides a gradient.
+template <class Scalar>
+inline constexpr std::int64_t kept_each = Tuning::host_kept_bytes /
+                                          static_cast<std::int64_t>(sizeof(Scalar));
+
+/// Where the first pass over a row leaves exponentials, divided by ExpConstants::descale, for the
+/// second one: segments of classes, each measured from the maximum at that time. Of classes that
+/// are taken by pairs, the first ones of a chunk come before the second ones.
 template <class Scalar>
 class KeptExponentials {
  public:
+  /// room: how many values has room for, at least those that are kept.
+  KOKKOS_FUNCTION KeptExponentials(Scalar* values, std::int64_t room)
+      : m_values(values), m_room(room) {}
+
+  KOKKOS_FUNCTION Scalar* values() const { return m_values; }
   /// Calls visit(begin, end, max) for each segment.
   template <class Visit>
   KOKKOS_FUNCTION void segments(const Visit& visit) const {
@@ -28,9 +39,17 @@ class KeptExponentials {
     }
   }
   KOKKOS_FUNCTION std::int64_t end() const { return m_count > 0 ? m_segments[m_count - 1].end : 0; }
-  /// Whether more cannot be kept: the maximum has been raised too often.
-  KOKKOS_FUNCTION bool is_full() const { return m_count == most_segments; }
-  /// Classes [this->end(), end) are measured from max.
+  /// Whether the next classes, up to end, can be kept, too: not if the maximum has been raised too
+  /// often.
+  KOKKOS_FUNCTION bool has_room(std::int64_t end) const {
+    return m_count < most_segments && end <= m_room;
+  }
+  /// The values of a chunk.
+  template <class Chunk>
+  KOKKOS_FUNCTION auto& values_of(const Chunk& chunk) const {
+    return *reinterpret_cast<Scalar(*)[Chunk::size]>(m_values + chunk.first);
+  }
+  /// The classes up to end are measured from max.
   KOKKOS_FUNCTION void append(std::int64_t end, Scalar max) {
     if (m_count == 0 || m_segments[m_count - 1].max != max) m_segments[m_count++].max = max;
     m_segments[m_count - 1].end = end;
@@ -43,61 +62,131 @@ class KeptExponentials {
   };
   static constexpr int most_segments = 32;
 
+  Scalar* m_values;
+  std::int64_t m_room;
   Segment m_segments[most_segments];
   int m_count = 0;
 };
 
-/// The state of a row, and its exponentials in the gradient's row, of which classes from kept.end()
-/// on stay as they are.
-template <class Problem>
+/// The state of a row, of whose exponentials as many are kept as there is room for. Pairs: what can
+/// be taken by words of two is.
+template <bool Pairs, bool Apart, class Problem>
 KOKKOS_INLINE_FUNCTION typename Problem::State sweep_and_keep(
-    const Problem& problem, std::int64_t row, typename Problem::Scalar* gradient,
-    KeptExponentials<typename Problem::Scalar>& kept) {
+    const Problem& problem, std::int64_t row, KeptExponentials<typename Problem::Scalar>& kept) {
   using Scalar          = typename Problem::Scalar;
   using RowWalk         = typename Problem::RowWalk;
+  using LogitType       = typename Problem::LogitType;
   const auto logits_row = RowWalk::row(problem.logits, row, 0);
-  const Row<Scalar> gradient_row{gradient, 1, true};
   RowState<Scalar> state;
-  const auto take = [&](const auto& part, const auto& z) {
-    if (kept.is_full()) return state.absorb(z);
-    state.absorb(z, [&](const auto& values) {
-      store_chunk<true>(gradient_row, part, values);
-      kept.append(part.class_end(), state.max());
-    });
+  // absorb(values): where its exponentials go.
+  const auto keep = [&](const auto& chunk, const auto& absorb) {
+    constexpr int size = std::remove_reference_t<decltype(chunk)>::size;
+    Scalar values[size];
+    if (!kept.has_room(chunk.class_end())) return absorb(values);
+    if constexpr (Apart) {
+      if (chunk.is_whole()) {
+        absorb(kept.values_of(chunk));
+        return kept.append(chunk.class_end(), state.max());
+      }
+    }
+    absorb(values);
+    store_chunk<true>(Row<Scalar>{kept.values(), 1, true}, chunk, values);
+    kept.append(chunk.class_end(), state.max());
   };
   RowWalk::classes(0, 1, 0, problem.classes, 0, logits_row.packed, [&](auto chunk) {
-    visit_chunk<true, Reuse::likely, Scalar>(logits_row, chunk, take);
+    if constexpr (Pairs) {
+      if (chunk.is_whole()) {
+        prefetch_ahead(logits_row, chunk);
+        const auto& stored =
+            *reinterpret_cast<const LogitType(*)[chunk.size]>(logits_row.data + chunk.first);
+        return keep(chunk, [&](auto& values) { state.absorb_pairs(stored, values); });
+      }
+    }
+    visit_chunk<true, Reuse::likely, Scalar>(
+        logits_row, chunk, [&](const auto& part, const auto& z) {
+          keep(part, [&](auto& values) { state.absorb(z, values); });
+        });
   });
   return state.merged();
 }
 
-/// Both passes of one row on the host with one exponential for each class, and those in place of
-/// the gradient between them.
-template <class Problem, class Group>
-KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> forward_backward_row(
-    const Problem& problem, const GradientTask<Problem, typename Problem::Scalar>& task,
-    const Group& group, std::int64_t row, const RowTarget<typename Problem::Scalar>& target) {
-  using Scalar          = typename Problem::Scalar;
-  const Scalar z_target = problem.target_logit(row, target.cls);
-  Scalar* const values  = &task.gradient(row, 0);
-  KeptExponentials<Scalar> kept;
-  const auto state  = sweep_and_keep(problem, row, values, kept);
-  const auto result = finish_row(problem, target, state, z_target);
-
-  const RowGradient<Scalar> gradient(target, result.statistics, task.scale(row));
+/// Makes gradients of classes without a spike of the exponentials that are kept of a row.
+template <bool Pairs, class RowWalk, class Scalar, class GradientType>
+KOKKOS_INLINE_FUNCTION void scale_kept(const KeptExponentials<Scalar>& kept,
+                                       const RowGradient<Scalar>& gradient,
+                                       GradientType* gradient_row) {
   kept.segments([&](std::int64_t begin, std::int64_t end, Scalar max) {
     const Scalar factor = gradient.plain_factor(max);
-    for (std::int64_t cls = begin; cls < end; ++cls)
-      values[cls] = values[cls] * ExpConstants<Scalar>::descale * factor;
+    const auto scaled   = [&](Scalar value) {
+      return value * ExpConstants<Scalar>::descale * factor;
+    };
+    if constexpr (std::is_same_v<GradientType, Scalar>) {
+      for (std::int64_t cls = begin; cls < end; ++cls)
+        gradient_row[cls] = scaled(gradient_row[cls]);
+    } else {
+      // A segment ends where a chunk did, so that its chunks are those of the first pass.
+      RowWalk::classes(0, 1, begin, end, 0, true, [&](auto chunk) {
+        if constexpr (Pairs)
+          if (chunk.is_whole())
+            return round_pairs(kept.values_of(chunk), gradient_row + chunk.first, scaled);
+        Scalar values[chunk.size];
+        load_chunk<true>(Row<const Scalar>{kept.values(), 1, true}, chunk, values, Scalar(0));
+        for (Scalar& each : values) each = scaled(each);
+        store_chunk<true>(Row<GradientType>{gradient_row, 1, true}, chunk, values);
+      });
+    }
   });
+}
+
+/// Both passes of one row on the host with one exponential for each class that is kept between
+/// them.
+template <bool Pairs, class Problem, class GradientType, class Group>
+KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> forward_backward_row(
+    const Problem& problem, const GradientTask<Problem, GradientType>& task, const Group& group,
+    std::int64_t row, const RowTarget<typename Problem::Scalar>& target,
+    KeptExponentials<typename Problem::Scalar> kept) {
+  using Scalar          = typename Problem::Scalar;
+  const Scalar z_target = problem.target_logit(row, target.cls);
+  const auto state =
+      sweep_and_keep<Pairs, !std::is_same_v<GradientType, Scalar>>(problem, row, kept);
+  const auto result = finish_row(problem, target, state, z_target);
+  const RowGradient<Scalar> gradient(target, result.statistics, task.scale(row));
+  scale_kept<Pairs, typename Problem::RowWalk>(kept, gradient, &task.gradient(row, 0));
   gradient_row(problem, task, group, row, target, result.statistics, kept.end(), problem.classes);
   if (target.cls >= 0 && target.cls < kept.end())
     store_spike(problem, gradient, row, target.cls, z_target, task.gradient);
   return result;
 }
 
-/// forward_backward[rows_per_team] on devices, forward_backward[row_per_team]: the second read of a
-/// row follows the first at once, while the row is in cache.
+/// Both passes of one row; the second read follows the first at once, while the row is in cache.
+template <class Problem, class GradientType, class Group>
+KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> read_row_twice(
+    const Problem& problem, const GradientTask<Problem, GradientType>& task, const Group& group,
+    std::int64_t row, const RowTarget<typename Problem::Scalar>& target) {
+  const auto result = forward_row<Reuse::likely>(problem, group, row, target);
+  gradient_row(problem, task, group, row, target, result.statistics, 0, problem.classes);
+  return result;
+}
+
+/// The rows of a group, with both_passes(row, target) for each.
+template <class Problem, class Member, class Group, class BothPasses>
+KOKKOS_INLINE_FUNCTION void forward_backward_rows(
+    const Problem& problem, const ForwardResults<typename Problem::Scalar>& results,
+    const Member& team, const Group& group, const BothPasses& both_passes) {
+  const auto range =
+      items_of<typename Problem::ExecutionSpace>(group.index(), group.count(), problem.rows);
+  RowTotals totals;
+  for (std::int64_t row = range.begin; row < range.end; row += range.step) {
+    const auto target = problem.targets(row);
+    const auto result = both_passes(row, target);
+    group.once([&]() { results.put(row, result); });
+    totals.add_row(result.loss, target.denominator);
+  }
+  results.reduction.finish(team, group.team_totals(totals));
+}
+
+/// forward_backward[rows_per_team] on devices, forward_backward[row_per_team] there and where no
+/// exponentials are kept
 template <Mapping M, class Problem, class GradientType>
 struct ForwardBackwardRows {
   using Scalar = typename Problem::Scalar;
@@ -110,29 +199,10 @@ struct ForwardBackwardRows {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const auto group = make_group<M>(team, vector_length);
-    const auto range =
-        items_of<typename Problem::ExecutionSpace>(group.index(), group.count(), problem.rows);
-    RowTotals totals;
-    for (std::int64_t row = range.begin; row < range.end; row += range.step) {
-      const auto target = problem.targets(row);
-      const auto result = both_passes(group, row, target);
-      group.once([&]() { results.put(row, result); });
-      totals.add_row(result.loss, target.denominator);
-    }
-    results.reduction.finish(team, group.team_totals(totals));
-  }
-
- private:
-  template <class Group>
-  KOKKOS_FUNCTION RowResult<Scalar> both_passes(const Group& group, std::int64_t row,
-                                                const RowTarget<Scalar>& target) const {
-    if constexpr (Problem::on_host && !Problem::Targets::has_background &&
-                  std::is_same_v<GradientType, Scalar>)
-      if (target.kind == RowKind::counts && task.gradient.class_stride == 1)
-        return forward_backward_row(problem, task, group, row, target);
-    const auto result = forward_row<Reuse::likely>(problem, group, row, target);
-    gradient_row(problem, task, group, row, target, result.statistics, 0, problem.classes);
-    return result;
+    forward_backward_rows(problem, results, team, group,
+                          [&](std::int64_t row, const RowTarget<Scalar>& target) {
+                            return read_row_twice(problem, task, group, row, target);
+                          });
   }
 };
 
@@ -140,6 +210,45 @@ template <class Problem, class GradientType>
 struct ForwardBackwardRowsOf {
   template <Mapping M>
   using Kernel = ForwardBackwardRows<M, Problem, GradientType>;
+};
+
+/// Whether forward_backward[row_per_team] keeps exponentials.
+template <class Problem>
+inline constexpr bool keeps_exponentials = Problem::on_host && !Problem::Targets::has_background;
+
+/// forward_backward[row_per_team] with exponentials kept in the gradient's row, if that stores
+/// Scalars, else in what the team, one for each thread, has for them.
+template <class Problem, class GradientType>
+struct ForwardBackwardKeptRows {
+  using Scalar = typename Problem::Scalar;
+
+  Problem problem;
+  ForwardResults<Scalar> results;
+  GradientTask<Problem, GradientType> task;
+  Scalar* exponentials;
+
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& team) const {
+    const auto group = make_group<Mapping::row_per_team>(team, 1);
+    forward_backward_rows(
+        problem, results, team, group, [&](std::int64_t row, const RowTarget<Scalar>& target) {
+          if (target.kind != RowKind::counts || task.gradient.class_stride != 1)
+            return read_row_twice(problem, task, group, row, target);
+          const auto kept = kept_of(team.league_rank(), row);
+          if constexpr (pairs_words<Scalar, typename Problem::LogitType, GradientType>)
+            if (problem.logits.class_stride == 1)
+              return forward_backward_row<true>(problem, task, group, row, target, kept);
+          return forward_backward_row<false>(problem, task, group, row, target, kept);
+        });
+  }
+
+ private:
+  KOKKOS_FUNCTION KeptExponentials<Scalar> kept_of(int team, std::int64_t row) const {
+    if constexpr (std::is_same_v<GradientType, Scalar>)
+      return {&task.gradient(row, 0), problem.classes};
+    else
+      return {exponentials + team * kept_each<Scalar>, kept_each<Scalar>};
+  }
 };
 
 }  // namespace KokkosXent::Impl

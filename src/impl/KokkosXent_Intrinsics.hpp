@@ -159,8 +159,8 @@ KOKKOS_INLINE_FUNCTION std::uint32_t round_pair(float first, float second) {
   return word;
 #else
   if constexpr (is_bfloat16_bits<T>)
-    return bfloat16_bits_from_float(first) |
-           (static_cast<std::uint32_t>(bfloat16_bits_from_float(second)) << 16);
+    return (bfloat16_word_from_float(first) >> 16) |
+           (bfloat16_word_from_float(second) & 0xffff0000u);
   else
     return float16_bits_from_float(first) |
            (static_cast<std::uint32_t>(float16_bits_from_float(second)) << 16);
@@ -183,6 +183,15 @@ template <int Count, class T, class Scalar>
 KOKKOS_FORCEINLINE_FUNCTION void widen_run(const T* from, Scalar* values) {
 #if KOKKOSXENT_IMPL_F16C
   if constexpr (std::is_same_v<T, float16> && std::is_same_v<Scalar, float> && Count % 8 == 0) {
+#if defined(__AVX512F__)
+    if constexpr (Count % 16 == 0) {
+      for (int k = 0; k < Count; k += 16)
+        _mm512_storeu_ps(
+            values + k,
+            _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + k))));
+      return;
+    }
+#endif
     for (int k = 0; k < Count; k += 8)
       _mm256_storeu_ps(
           values + k, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
@@ -200,6 +209,15 @@ template <int Count, class T, class Scalar>
 KOKKOS_FORCEINLINE_FUNCTION void round_run(const Scalar* values, T* to) {
 #if KOKKOSXENT_IMPL_F16C
   if constexpr (std::is_same_v<T, float16> && std::is_same_v<Scalar, float> && Count % 8 == 0) {
+#if defined(__AVX512F__)
+    if constexpr (Count % 16 == 0) {
+      for (int k = 0; k < Count; k += 16)
+        _mm256_storeu_si256(
+            reinterpret_cast<__m256i*>(to + k),
+            _mm512_cvtps_ph(_mm512_loadu_ps(values + k), _MM_FROUND_TO_NEAREST_INT));
+      return;
+    }
+#endif
     for (int k = 0; k < Count; k += 8)
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to + k),
                        _mm256_cvtps_ph(_mm256_loadu_ps(values + k), _MM_FROUND_TO_NEAREST_INT));
@@ -210,6 +228,31 @@ KOKKOS_FORCEINLINE_FUNCTION void round_run(const Scalar* values, T* to) {
     copy_run<Count>(values, to);
   else
     for (int k = 0; k < Count; ++k) to[k] = round_value<T>(values[k]);
+}
+
+/// Whether a host takes T and U by words of two, which costs no narrower vectors.
+template <class Scalar, class T, class U>
+inline constexpr bool pairs_words =
+    is_bfloat16_bits<T>&& is_bfloat16_bits<U>&& std::is_same_v<Scalar, float>;
+
+/// values = value(what the words of from[0, Size) store): of the first numbers of all words, then
+/// of the second ones.
+template <class T, int Size, class Value>
+KOKKOS_INLINE_FUNCTION void map_pairs(const T* from, float (&values)[Size], const Value& value) {
+  for (int p = 0; p < Size / 2; ++p) {
+    float first, second;
+    widen_pair<T>(load_word(from + 2 * p), first, second);
+    values[p]            = value(first);
+    values[Size / 2 + p] = value(second);
+  }
+}
+/// Rounds value(numbers in that order) into to[0, Size).
+template <class T, int Size, class Value>
+KOKKOS_INLINE_FUNCTION void round_pairs(const float (&values)[Size], T* to, const Value& value) {
+  std::uint32_t words[Size / 2];
+  for (int p = 0; p < Size / 2; ++p)
+    words[p] = round_pair<T>(value(values[p]), value(values[Size / 2 + p]));
+  std::memcpy(to, words, sizeof(words));
 }
 
 /// Of each half of a word, a's where first(a, b) and else b's.

@@ -367,6 +367,11 @@ KOKKOS_INLINE_FUNCTION void map_chunk(const Row<const T>& logits, const Row<U>& 
     if (logits.packed && out.packed && chunk.is_whole())
       return map_array<Size>(logits.data + chunk.first, out.data + chunk.first, value);
   Scalar values[Size];
+  if constexpr (pairs_words<Scalar, T, U>)
+    if (logits.packed && out.packed && chunk.is_whole()) {
+      map_pairs(logits.data + chunk.first, values, value);
+      return round_pairs(values, out.data + chunk.first, [](float each) { return each; });
+    }
   load_chunk<true>(logits, chunk, values, -Kokkos::Experimental::infinity_v<Scalar>);
   for (Scalar& each : values) each = value(each);
   store_chunk<true>(out, chunk, values);

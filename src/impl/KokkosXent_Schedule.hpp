@@ -156,7 +156,10 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
                                (shape.classes + smallest_part - 1) / smallest_part),
                       1, most_teams);
   }
-  return whole_rows(Mapping::row_per_team, shape.rows);
+  // Between its passes, forward_backward keeps what there is room for once a thread.
+  return whole_rows(Mapping::row_per_team, shape.pass == Pass::forward_backward
+                                               ? std::min(shape.rows, threads)
+                                               : shape.rows);
 }
 
 /// The smallest team with which the rows that a device works on at a time fit its cache, so that

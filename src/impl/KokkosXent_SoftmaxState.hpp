@@ -494,32 +494,36 @@ class RowState {
   /// Takes in a chunk of logits z; -inf where there is none.
   template <int Size>
   KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size]) {
-    absorb(z, [](const Scalar(&)[Size]) {});
-  }
-
-  /// The same; then calls keep(values) with exp(z[e] - max()) / ExpConstants::descale.
-  template <int Size, class Keep>
-  KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], const Keep& keep) {
     Scalar values[Size];
+    absorb(z, values);
+  }
+  /// The same; leaves exp(z[e] - max()) / ExpConstants::descale in values, which must be elsewhere.
+  template <int Size>
+  KOKKOS_FUNCTION void absorb(const Scalar (&z)[Size], Scalar (&values)[Size]) {
     if (m_max == -infinity_v<Scalar> || exponentials(z, values))
       absorb_and_raise(z, values);
     else
       m_rest.add_halves(values);
-    keep(values);
   }
 
-  /// The same of bfloat16, two of which are widened and added up at once.
+  /// The same of bfloat16, which are taken by words of two.
   template <class T, int Size>
-  KOKKOS_FUNCTION void absorb_bfloat16(const T (&stored)[Size]) {
+  KOKKOS_FUNCTION void absorb_pairs(const T (&stored)[Size]) {
     Scalar sums[Size / 2];
     if (m_max == -infinity_v<Scalar> || sums_of_pairs(stored, sums)) {
-      Scalar z[Size];
       Scalar values[Size];
-      widen_run<Size>(stored, z);
-      absorb_and_raise(z, values);
+      absorb_pairs_and_raise(stored, values);
     } else {
       m_rest.add_halves(sums);
     }
+  }
+  /// The same; values are in the order of map_pairs().
+  template <class T, int Size>
+  KOKKOS_FUNCTION void absorb_pairs(const T (&stored)[Size], Scalar (&values)[Size]) {
+    if (m_max == -infinity_v<Scalar> || exponentials_of_pairs(stored, values))
+      absorb_pairs_and_raise(stored, values);
+    else
+      m_rest.add_halves(values);
   }
 
   /// From which the exponentials are measured.
@@ -554,6 +558,20 @@ class RowState {
     return most > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
   }
 
+  /// The same of bfloat16, in the order of map_pairs().
+  template <class T, int Size>
+  KOKKOS_FORCEINLINE_FUNCTION bool exponentials_of_pairs(const T (&stored)[Size],
+                                                         Scalar (&values)[Size]) const {
+    const Scalar shift = shift_of(m_max);
+    Bits most          = 0;
+    map_pairs(stored, values, [&](Scalar z) {
+      const Scalar gap = shift - z;
+      most             = larger_of(Kokkos::bit_cast<Bits>(gap), most);
+      return scaled_exp_of_gap(gap);
+    });
+    return most > Kokkos::bit_cast<Bits>(Scalar(infinity_v<Scalar>));
+  }
+
   /// The sums of the exponentials of two neighbours each; true as above.
   template <class T, int Size>
   KOKKOS_FORCEINLINE_FUNCTION bool sums_of_pairs(const T (&stored)[Size],
@@ -580,6 +598,14 @@ class RowState {
     const bool any_nan = exponentials(z, values);
     add_top(values, raised);
     if (any_nan) m_rest.add(0, nan_v<Scalar>);
+  }
+
+  /// The same of bfloat16, in the order of map_pairs().
+  template <class T, int Size>
+  KOKKOS_FUNCTION void absorb_pairs_and_raise(const T (&stored)[Size], Scalar (&values)[Size]) {
+    Scalar z[Size];
+    map_pairs(stored, z, [](Scalar each) { return each; });
+    absorb_and_raise(z, values);
   }
 
   /// Adds the exponentials of a chunk that may hold the maximum, of which the rest leaves out one.

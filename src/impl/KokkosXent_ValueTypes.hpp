@@ -76,12 +76,16 @@ KOKKOS_INLINE_FUNCTION float float_from_bfloat16_bits(std::uint16_t bits) {
   return Kokkos::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-KOKKOS_INLINE_FUNCTION std::uint16_t bfloat16_bits_from_float(float value) {
+/// The bits of a bfloat16 in the upper half of a word, whose lower half is anything.
+KOKKOS_INLINE_FUNCTION std::uint32_t bfloat16_word_from_float(float value) {
   const auto bits               = Kokkos::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded   = bits + 0x7fffu + ((bits >> 16) & 1u);
   const std::uint32_t quiet_nan = bits | 0x00400000u;
   const bool is_nan             = (bits & 0x7fffffffu) > 0x7f800000u;
-  return static_cast<std::uint16_t>((bits_if(is_nan, quiet_nan) | bits_if(!is_nan, rounded)) >> 16);
+  return bits_if(is_nan, quiet_nan) | bits_if(!is_nan, rounded);
+}
+KOKKOS_INLINE_FUNCTION std::uint16_t bfloat16_bits_from_float(float value) {
+  return static_cast<std::uint16_t>(bfloat16_word_from_float(value) >> 16);
 }
 
 }  // namespace Impl
