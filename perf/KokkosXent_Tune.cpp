@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The KokkosXent authors
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Measures the choices that Tuning (src/impl/KokkosXent_Schedule.hpp) makes for a device: each pass
+// Measures the choices that Tuning (src/impl/KokkosXent_Tuning.hpp) makes for a device: each pass
 // over packed rows by groups of every power of two, beside the group that the schedule would
 // choose. Prints a table of GB/s (logits read once, gradient written once); the marked figure is
 // the schedule's.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -138,6 +139,26 @@ TEST(Edges, AllRowsIgnored) {
       expect_all(result.loss, reduction == Reduction::mean ? nan : 0.0);
       expect_all(result.fused_loss, reduction == Reduction::mean ? nan : 0.0);
     }
+  });
+}
+
+/// Rows whose maximum rises from chunk to chunk, more often than a host keeps track of between the
+/// passes of forward_backward; in all of the row, up to its middle, or not at all.
+TEST(Edges, MaximaThatRiseAllAlongARow) {
+  constexpr std::int64_t classes = 20011;
+  for_each_index_configuration([&](const Configuration& configuration) {
+    Problem problem;
+    problem.rows    = 3;
+    problem.classes = classes;
+    problem.indices = {classes - 1, classes / 3, 0};
+    for (std::int64_t r = 0; r < problem.rows; ++r)
+      for (std::int64_t j = 0; j < classes; ++j) {
+        const std::int64_t steps[] = {j, std::min(j, classes - j), classes - j};
+        problem.logits.push_back(configuration.round_logit(0.002 * static_cast<double>(steps[r])));
+      }
+    for (const bool in_place : {false, true})
+      if (!in_place || configuration.can_be_in_place)
+        expect_right(configuration, with(problem, Reduction::mean), {.in_place = in_place});
   });
 }
 
