@@ -51,6 +51,17 @@ void open_session(SpaceSession<ExecutionSpace>& session, const Settings& setting
       std::make_shared<LogitsPool<ExecutionSpace>>(session.exec, session.plan.pool_bytes);
 }
 
+template <class T, class ExecutionSpace>
+void measure_exponentials_of(const std::string& value_type, const ExecutionSpace& exec,
+                             Json& context) {
+  const double added_up         = measure_exponentials<T, Exponentials::added_up>(exec) / 1e9;
+  const double rounded          = measure_exponentials<T, Exponentials::rounded>(exec) / 1e9;
+  const std::string key         = value_type + "_gbs_" + ExecutionSpace::name();
+  context["exp_" + key]         = added_up;
+  context["exp_rounded_" + key] = rounded;
+  std::cout << ' ' << value_type << ' ' << added_up << ", " << rounded << std::flush;
+}
+
 template <class ExecutionSpace>
 void measure_space(const SpaceSession<ExecutionSpace>& session, const Host& host, Json& context) {
   if (!session.selected) return;
@@ -72,11 +83,12 @@ void measure_space(const SpaceSession<ExecutionSpace>& session, const Host& host
   context["inplace_gbs_" + name] = inplace;
   context["launch_ns_" + name]   = launch;
   if constexpr (!is_device<ExecutionSpace>) {
-    const double of_float             = measure_exponentials<float>(session.exec) / 1e9;
-    const double of_double            = measure_exponentials<double>(session.exec) / 1e9;
-    context["exp_float_gbs_" + name]  = of_float;
-    context["exp_double_gbs_" + name] = of_double;
-    std::cout << "  exponentials: float " << of_float << ", double " << of_double << " GB/s\n";
+    std::cout << "  exponentials added up, and rounded:" << std::flush;
+    measure_exponentials_of<float>("float", session.exec, context);
+    measure_exponentials_of<bfloat16>("bfloat16", session.exec, context);
+    measure_exponentials_of<float16>("float16", session.exec, context);
+    measure_exponentials_of<double>("double", session.exec, context);
+    std::cout << " GB/s\n";
   }
 }
 

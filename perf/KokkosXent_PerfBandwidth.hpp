@@ -98,51 +98,110 @@ double measure_traffic(const ExecutionSpace& exec, const LogitsPool<ExecutionSpa
          seconds[repetitions / 2];
 }
 
-/// Adds up exponentials of numbers in a core's first cache, an exponential for each number read:
-/// what forward would reach if memory were infinitely fast. A work item for each thread.
-template <class Scalar>
-struct AddExponentials {
-  static constexpr int size   = 2048;
-  static constexpr int passes = 2048;
-  static constexpr int lanes  = 64 / sizeof(Scalar);
+/// What a host makes of the exponentials of numbers of a type T.
+enum class Exponentials {
+  added_up,  // what forward does with a logit
+  rounded    // into another array of T: what backward does
+};
 
-  Scalar* sums;
+/// Evaluates exponentials of numbers in a core's first cache, one for each number, in runs as the
+/// library's kernels do: no pass can be faster, however fast memory is. A work item for each
+/// thread.
+template <class T, Exponentials use>
+struct EvaluateExponentials {
+  using Scalar = std::conditional_t<Impl::computes_in_double<T>(), double, float>;
+
+  static constexpr int run    = 2048 / sizeof(Scalar);
+  static constexpr int lanes  = 64 / sizeof(Scalar);
+  static constexpr int size   = 2 * run;
+  static constexpr int passes = 4096;
+  static constexpr bool pairs = Impl::pairs_words<Scalar, T, T>;
+
+  T* numbers;      // size for each thread
+  T* results;      // likewise
+  Scalar* totals;  // one for each thread
 
   KOKKOS_FUNCTION void operator()(int thread) const {
-    Scalar numbers[size];
-    for (int i = 0; i < size; ++i) numbers[i] = Scalar(-0.01) * static_cast<Scalar>(i);
-    Scalar sum[lanes] = {};
+    T* const from = numbers + thread * size;
+    T* const to   = results + thread * size;
+    for (int i = 0; i < size; ++i)
+      from[i] = Impl::round_value<T>(Scalar(-0.01) * static_cast<Scalar>(i));
+    Scalar total = 0;
     for (int pass = 0; pass < passes; ++pass) {
-      const Scalar top = static_cast<Scalar>(pass) * Scalar(0.001);
-      for (int i = 0; i < size; i += lanes)
-        for (int l = 0; l < lanes; ++l) sum[l] += Impl::exp_nonpositive(numbers[i + l] - top);
+      const Scalar max = static_cast<Scalar>(pass) * Scalar(0.001);
+      for (int i = 0; i < size; i += run) {
+        if constexpr (use == Exponentials::added_up)
+          total += sum_of_run(from + i, max);
+        else
+          round_exponentials(from + i, to + i, max);
+      }
     }
-    for (int l = 0; l < lanes; ++l) sums[thread] += sum[l];
+    totals[thread] = total;
+  }
+
+ private:
+  KOKKOS_FUNCTION static Scalar sum_of_run(const T* from, Scalar max) {
+    const auto exp    = [max](Scalar z) { return Impl::scaled_exp_of_gap(max - z); };
+    Scalar sum[lanes] = {};
+    Scalar values[run];
+    evaluate(from, values, exp);
+    for (int i = 0; i < run; i += lanes)
+      for (int l = 0; l < lanes; ++l) sum[l] += values[i + l];
+    return Impl::reduce_halves(sum, [](Scalar a, Scalar b) { return a + b; });
+  }
+  KOKKOS_FUNCTION static void round_exponentials(const T* from, T* to, Scalar max) {
+    const auto exp = [max](Scalar z) { return Scalar(0.5) * Impl::exp_below(z, max); };
+    if constexpr (std::is_same_v<T, Scalar>) {
+      for (int i = 0; i < run; ++i) to[i] = exp(from[i]);
+    } else {
+      Scalar values[run];
+      evaluate(from, values, exp);
+      if constexpr (pairs)
+        Impl::round_pairs(values, to, [](Scalar value) { return value; });
+      else
+        Impl::round_run<run>(values, to);
+    }
+  }
+  template <class Exp>
+  KOKKOS_FUNCTION static void evaluate(const T* from, Scalar (&values)[run], const Exp& exp) {
+    if constexpr (std::is_same_v<T, Scalar>) {
+      for (int i = 0; i < run; ++i) values[i] = exp(from[i]);
+    } else if constexpr (pairs) {
+      Impl::map_pairs(from, values, exp);
+    } else {
+      Impl::widen_run<run>(from, values);
+      for (Scalar& value : values) value = exp(value);
+    }
   }
 };
 
-/// Bytes of the numbers per second, of all threads.
-template <class Scalar, class ExecutionSpace>
+/// Bytes per second, of all threads: of the numbers, and where they are rounded of the results.
+template <class T, Exponentials use, class ExecutionSpace>
 double measure_exponentials(const ExecutionSpace& exec) {
-  using Add         = AddExponentials<Scalar>;
-  const int threads = exec.concurrency();
-  const Kokkos::View<Scalar*, typename ExecutionSpace::memory_space> sums(
-      "KokkosXent::perf::exponentials", threads);
-  const Add add{sums.data()};
+  using Evaluate     = EvaluateExponentials<T, use>;
+  using MemorySpace  = typename ExecutionSpace::memory_space;
+  const int threads  = exec.concurrency();
+  const auto numbers = static_cast<std::size_t>(threads) * Evaluate::size;
+  const Kokkos::View<T*, MemorySpace> from("KokkosXent::perf::numbers", numbers);
+  const Kokkos::View<T*, MemorySpace> to("KokkosXent::perf::exponentials", numbers);
+  const Kokkos::View<typename Evaluate::Scalar*, MemorySpace> totals("KokkosXent::perf::totals",
+                                                                     threads);
+  const Evaluate evaluate{from.data(), to.data(), totals.data()};
 
   constexpr int repetitions = 11;
   std::vector<double> seconds;
   for (int r = 0; r <= repetitions; ++r) {
     exec.fence();
     const Kokkos::Timer timer;
-    Kokkos::parallel_for("KokkosXent::perf::add_exponentials",
-                         Kokkos::RangePolicy<ExecutionSpace>(exec, 0, threads), add);
+    Kokkos::parallel_for("KokkosXent::perf::exponentials",
+                         Kokkos::RangePolicy<ExecutionSpace>(exec, 0, threads), evaluate);
     exec.fence();
     if (r > 0) seconds.push_back(timer.seconds());
   }
   std::sort(seconds.begin(), seconds.end());
-  const double numbers = static_cast<double>(threads) * Add::size * Add::passes;
-  return numbers * sizeof(Scalar) / seconds[repetitions / 2];
+  const double ways = use == Exponentials::added_up ? 1 : 2;
+  return ways * static_cast<double>(numbers) * Evaluate::passes * sizeof(T) /
+         seconds[repetitions / 2];
 }
 
 /// A kernel that does nothing.

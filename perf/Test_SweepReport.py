@@ -388,14 +388,29 @@ class Peers(SweepReportTest):
 
 class Bandwidths(SweepReportTest):
     def test_rates_of_exponentials_are_shown_where_they_were_measured(self) -> None:
-        host = {"exp_float_gbs_OpenMP": 34.5, "exp_double_gbs_OpenMP": 12.5}
+        host = {"exp_float_gbs_OpenMP": 34.5, "exp_double_gbs_OpenMP": 12.5,
+                "exp_rounded_bfloat16_gbs_OpenMP": 8.5}  # fmt: skip
         table = self.table(document(benchmark("OpenMP"), benchmark("Cuda"), **host))
-        self.assertEqual(self.cells(table, "OpenMP", "34.5")[4:6], ["34.5", "12.5"])
-        self.assertEqual(self.cells(table, "Cuda", "20.0")[4:6], ["-", "-"])
-        self.assertIn("*exp*: ", table)
+        lines = {line.split("|")[1].strip(): line for line in table.splitlines() if "|" in line}
+        added_up = lines["OpenMP, added up"].split("|")
+        rounded = lines["OpenMP, rounded"].split("|")
+        self.assertEqual([cell.strip() for cell in added_up[2:6]], ["34.5", "-", "-", "12.5"])
+        self.assertEqual([cell.strip() for cell in rounded[2:6]], ["-", "8.5", "-", "-"])
+        self.assertNotIn("Cuda, added up", lines)
+        self.assertIn("*of computing*", table)
 
     def test_without_them_nothing_is_explained(self) -> None:
-        self.assertNotIn("*exp*: ", self.table(document(benchmark("Cuda"))))
+        table = self.table(document(benchmark("Cuda")))
+        self.assertNotIn("*of computing*", table)
+        self.assertNotIn("added up", table)
+
+    def test_limits_have_their_share_of_computing(self) -> None:
+        rates = {"exp_float_gbs_OpenMP": 40.0, "exp_rounded_float_gbs_OpenMP": 80.0}
+        for entry_point, share in (("forward", "75 %"), ("backward", "38 %")):
+            case = limit(space="OpenMP", entry_point=entry_point, gbs=30.0)
+            table = self.table(document(case, **rates)).split("## limits, OpenMP\n")[1]
+            self.assertEqual(self.cells(table, "contiguous", "float")[7], share)
+        self.assertNotIn("of computing", self.table(document(limit(space="OpenMP"))))
 
 
 class PeersOnAHost(SweepReportTest):

@@ -185,10 +185,11 @@ KOKKOS_FORCEINLINE_FUNCTION void widen_run(const T* from, Scalar* values) {
   if constexpr (std::is_same_v<T, float16> && std::is_same_v<Scalar, float> && Count % 8 == 0) {
 #if defined(__AVX512F__)
     if constexpr (Count % 16 == 0) {
+      constexpr __mmask16 all = 0xffff;  // GCC warns of what the forms without a mask leave out
       for (int k = 0; k < Count; k += 16)
-        _mm512_storeu_ps(
-            values + k,
-            _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + k))));
+        _mm512_storeu_ps(values + k,
+                         _mm512_maskz_cvtph_ps(
+                             all, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + k))));
       return;
     }
 #endif
@@ -211,10 +212,11 @@ KOKKOS_FORCEINLINE_FUNCTION void round_run(const Scalar* values, T* to) {
   if constexpr (std::is_same_v<T, float16> && std::is_same_v<Scalar, float> && Count % 8 == 0) {
 #if defined(__AVX512F__)
     if constexpr (Count % 16 == 0) {
+      constexpr __mmask16 all = 0xffff;  // GCC warns of what the forms without a mask leave out
       for (int k = 0; k < Count; k += 16)
         _mm256_storeu_si256(
             reinterpret_cast<__m256i*>(to + k),
-            _mm512_cvtps_ph(_mm512_loadu_ps(values + k), _MM_FROUND_TO_NEAREST_INT));
+            _mm512_maskz_cvtps_ph(all, _mm512_loadu_ps(values + k), _MM_FROUND_TO_NEAREST_INT));
       return;
     }
 #endif
