@@ -123,7 +123,7 @@ class CrossEntropy {
         m_partial_states(allocate("KokkosXent::partial_states"), states_extent()),
         m_swept_parts(allocate_zero("KokkosXent::swept_parts"), league_extent()),
         m_finished_teams(allocate_zero("KokkosXent::finished_teams")),
-        m_exponentials(allocate_exponentials()) {}
+        m_host_scratch(allocate_host_scratch()) {}
 
   CrossEntropy(const CrossEntropy&)            = delete;
   CrossEntropy& operator=(const CrossEntropy&) = delete;
@@ -270,12 +270,12 @@ class CrossEntropy {
   }
   /// Bytes of scratch that is used within a call and holds nothing of meaning between calls. They
   /// depend on the execution space's concurrency, not on rows or classes: on a host half a MiB for
-  /// each thread, of which no page is touched before forward_backward() of long rows whose
-  /// gradient is not of type Scalar.
+  /// each thread, whose pages are touched only by forward_backward() of gradients that are not of
+  /// type Scalar, and by rows that are adjacent in memory.
   std::size_t workspace_bytes() const {
     return m_partial_totals.size() * sizeof(Impl::RowTotals) +
            m_partial_states.size() * sizeof(Impl::SoftmaxState<Scalar, true>) +
-           (m_swept_parts.size() + 1) * sizeof(int) + m_exponentials.size() * sizeof(Scalar);
+           (m_swept_parts.size() + 1) * sizeof(int) + m_host_scratch.size() * sizeof(Scalar);
   }
 
  private:
@@ -297,12 +297,11 @@ class CrossEntropy {
   auto allocate_zero(const char* label) const {
     return Kokkos::view_alloc(std::string(label), m_exec);
   }
-  /// Where each thread of a host keeps exponentials between the passes of forward_backward().
-  Kokkos::View<Scalar*, memory_space> allocate_exponentials() const {
+  Kokkos::View<Scalar*, memory_space> allocate_host_scratch() const {
     if constexpr (Impl::runs_on_host<ExecutionSpace>)
       return Kokkos::View<Scalar*, memory_space>(
-          allocate("KokkosXent::exponentials"),
-          static_cast<std::size_t>(m_exec.concurrency()) * Impl::kept_each<Scalar>);
+          allocate("KokkosXent::host_scratch"),
+          static_cast<std::size_t>(m_exec.concurrency()) * Impl::host_scratch_each<Scalar>);
     return {};
   }
   std::size_t rows_extent() const { return static_cast<std::size_t>(m_max_rows); }
@@ -314,7 +313,7 @@ class CrossEntropy {
 
   Impl::Workspace<Scalar> workspace() const {
     return {m_partial_totals.data(), m_partial_states.data(), m_swept_parts.data(),
-            m_finished_teams.data(), m_exponentials.data()};
+            m_finished_teams.data(), m_host_scratch.data()};
   }
 
   statistics_view saved_rows(const Kokkos::View<Scalar*, memory_space>& all) const {
@@ -476,7 +475,7 @@ class CrossEntropy {
   Kokkos::View<Impl::SoftmaxState<Scalar, true>*, memory_space> m_partial_states;
   Kokkos::View<int*, memory_space> m_swept_parts;
   Kokkos::View<int, memory_space> m_finished_teams;
-  Kokkos::View<Scalar*, memory_space> m_exponentials;
+  Kokkos::View<Scalar*, memory_space> m_host_scratch;
 
   Impl::ClassWeights<Scalar> m_weights{nullptr, 0, nullptr};
   std::any m_weights_owner;  // keeps the View of any type alive

@@ -194,7 +194,7 @@ KOKKOS_INLINE_FUNCTION void gradient_row(const Problem& problem,
                                                                 end, head, all_packed);
   const Scalar z_spike = holds_spike ? problem.logit(row, target.cls) : Scalar(0);
   RowWalk::classes(group.thread(), group.threads(), begin, end, head, all_packed, [&](auto chunk) {
-    if constexpr (on_host && !Targets::has_background) {
+    if constexpr (Problem::has_host_kernels) {
       map_chunk<Scalar>(logits_row, gradient_row, chunk, gradient.plain());
     } else {
       visit_chunk<on_host, Reuse::none, Scalar>(

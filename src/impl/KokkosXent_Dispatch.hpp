@@ -29,7 +29,7 @@ struct Workspace {
   SoftmaxState<Scalar, true>* partial_states;  // also holds states without background
   int* swept_parts;                            // of each row or tile
   int* finished;                               // counts teams
-  Scalar* exponentials;                        // kept_each<Scalar> for each thread of a host
+  Scalar* host_scratch;                        // host_scratch_each<Scalar> for each thread
 };
 
 inline const char* to_string(Mapping mapping) {
@@ -61,10 +61,8 @@ void launch(const ExecutionSpace& exec, const std::string& label, const Schedule
       label, make_policy<MaxTeam>(exec, schedule, functor, scratch_bytes_per_thread), functor);
 }
 
-/// Host tiles know no background.
 template <class Problem, class HostTiles, class Tiles>
-using TilesOf =
-    std::conditional_t<Problem::on_host && !Problem::Targets::has_background, HostTiles, Tiles>;
+using TilesOf = std::conditional_t<Problem::has_host_kernels, HostTiles, Tiles>;
 
 /// The schedule's kernel over whole rows: RowKernel<Mapping>, built from (args..., vector length),
 /// or TileKernel, built from args.
@@ -194,6 +192,14 @@ void run_forward(const typename Problem::ExecutionSpace& exec, const char* funct
       return;
     }
   }
+  if constexpr (Problem::has_host_kernels) {
+    if (schedule.mapping == Mapping::columns && problem.classes >= Tuning::host_short_row) {
+      launch<1>(exec, label, schedule,
+                ForwardAdjacentTiles<Problem>{problem, division_of(problem, schedule), results,
+                                              workspace.swept_parts, workspace.host_scratch});
+      return;
+    }
+  }
   if (schedule.mapping == Mapping::teams_per_row)
     launch<max_team>(exec, label, schedule,
                      ForwardParts<Problem>{problem, division_of(problem, schedule), results, states,
@@ -244,7 +250,7 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
                           const Workspace<typename Problem::Scalar>& workspace) {
   using Scalar         = typename Problem::Scalar;
   const char* function = "forward_backward";
-  if (schedule.parts > 1) {
+  if (schedule.parts > 1 || schedule.passes_apart) {
     results.reduction.results.denominator = denominator;
     run_forward(exec, function, schedule, problem, results, workspace);
     run_backward(exec, function, schedule, problem, task,
@@ -253,11 +259,11 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
   }
   if (denominator) sum_denominators(exec, problem, workspace, denominator);
   const std::string label = kernel_label(function, schedule.mapping);
-  if constexpr (keeps_exponentials<Problem>) {
+  if constexpr (Problem::has_host_kernels) {
     if (schedule.mapping == Mapping::row_per_team) {
       launch<1>(exec, label, schedule,
                 ForwardBackwardKeptRows<Problem, GradientType>{problem, results, task,
-                                                               workspace.exponentials});
+                                                               workspace.host_scratch});
       return;
     }
   }
@@ -300,7 +306,7 @@ Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem
                   static_cast<int>(size), Tile<Problem>::lanes, RowWalk::run,
                   Problem::resident_threads, Problem::tile_threads, Problem::held_packs,
                   problem.classes * static_cast<std::int64_t>(size + Problem::Targets::class_bytes),
-                  packed, packs_are_all});
+                  packed, packs_are_all, Problem::has_host_kernels});
   schedule.gradient_packed = gradient_packed;
   return schedule;
 }

@@ -28,6 +28,8 @@ struct Problem {
   using State          = SoftmaxState<Scalar, Targets::has_background>;
 
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
+  /// Whether hosts have kernels of their own for it.
+  static constexpr bool has_host_kernels = on_host && !Targets::has_background;
   static constexpr int host_vectors =
       Targets::has_background ? Tuning::host_chunk_vectors : Tuning::host_long_chunk_vectors;
 
@@ -146,10 +148,9 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row = RowWalk::row(logits, row, begin + head);
 
-  constexpr bool has_row_state = on_host && !Targets::has_background;
-  constexpr bool sums_pairs    = has_row_state && std::is_same_v<Scalar, float> &&
+  constexpr bool sums_pairs = Problem::has_host_kernels && std::is_same_v<Scalar, float> &&
                               is_bfloat16_bits<typename Problem::LogitType>;
-  std::conditional_t<has_row_state, RowState<Scalar>,
+  std::conditional_t<Problem::has_host_kernels, RowState<Scalar>,
                      LaneStates<Scalar, Targets::has_background, RowWalk::lanes>>
       states;
   const typename Targets::template BackgroundRow<RowWalk> background(problem.targets, row,

@@ -13,11 +13,6 @@
 
 namespace KokkosXent::Impl {
 
-/// Exponentials that a host's thread has room for besides a gradient.
-template <class Scalar>
-inline constexpr std::int64_t kept_each = Tuning::host_kept_bytes /
-                                          static_cast<std::int64_t>(sizeof(Scalar));
-
 /// Where the first pass over a row leaves exponentials, divided by ExpConstants::descale, for the
 /// second one: segments of classes, each measured from the maximum at that time. Of classes that
 /// are taken by pairs, the first ones of a chunk come before the second ones.
@@ -185,8 +180,7 @@ KOKKOS_INLINE_FUNCTION void forward_backward_rows(
   results.reduction.finish(team, group.team_totals(totals));
 }
 
-/// forward_backward[rows_per_team] on devices, forward_backward[row_per_team] there and where no
-/// exponentials are kept
+/// forward_backward[rows_per_team] on devices, forward_backward[row_per_team]
 template <Mapping M, class Problem, class GradientType>
 struct ForwardBackwardRows {
   using Scalar = typename Problem::Scalar;
@@ -212,12 +206,8 @@ struct ForwardBackwardRowsOf {
   using Kernel = ForwardBackwardRows<M, Problem, GradientType>;
 };
 
-/// Whether forward_backward[row_per_team] keeps exponentials.
-template <class Problem>
-inline constexpr bool keeps_exponentials = Problem::on_host && !Problem::Targets::has_background;
-
-/// forward_backward[row_per_team] with exponentials kept in the gradient's row, if that stores
-/// Scalars, else in what the team, one for each thread, has for them.
+/// forward_backward[row_per_team] where the host has kernels of its own: exponentials are kept in
+/// the gradient's row, if that stores Scalars, else in the team's scratch.
 template <class Problem, class GradientType>
 struct ForwardBackwardKeptRows {
   using Scalar = typename Problem::Scalar;
@@ -225,7 +215,7 @@ struct ForwardBackwardKeptRows {
   Problem problem;
   ForwardResults<Scalar> results;
   GradientTask<Problem, GradientType> task;
-  Scalar* exponentials;
+  Scalar* scratch;  // host_scratch_each<Scalar> for each team
 
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
@@ -247,7 +237,7 @@ struct ForwardBackwardKeptRows {
     if constexpr (std::is_same_v<GradientType, Scalar>)
       return {&task.gradient(row, 0), problem.classes};
     else
-      return {exponentials + team * kept_each<Scalar>, kept_each<Scalar>};
+      return {scratch + team * host_scratch_each<Scalar>, host_scratch_each<Scalar>};
   }
 };
 

@@ -651,17 +651,33 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
   }
 
   KOKKOS_FUNCTION void forward(const ForwardResults<Scalar>& results, RowTotals& totals) {
-    TileRowStates<Scalar, rows, width> states;
-    if (m_any_counts)
-      for_each_block([&](std::int64_t cls, int classes) {
-        visit_logits(cls, classes, [&](int first, const auto* z, std::int64_t stride) {
-          states.template absorb<depth>(first, z, stride, cls < Tuning::host_raise_classes);
-        });
-      });
     Scalar rest[rows];
-    for (int l = 0; l < m_lanes; ++l) {
-      rest[l]  = states.rest(l);
-      m_max[l] = states.max(l);
+    sweep(rest);
+    this->finish(rest, results, totals);
+  }
+
+  /// What part of a tile leaves for the others: the maximum and the rest of each row.
+  struct PartStates {
+    Scalar max[rows];
+    Scalar rest[rows];
+  };
+  /// forward() of a part of a tile.
+  KOKKOS_FUNCTION void leave_states(PartStates& states) {
+    sweep(states.rest);
+    for (int l = 0; l < m_lanes; ++l) states.max[l] = m_max[l];
+  }
+  /// forward() of a whole tile whose parts have left states_of(part).
+  template <class StatesOf>
+  KOKKOS_FUNCTION void merge_parts(int parts, const StatesOf& states_of,
+                                   const ForwardResults<Scalar>& results, RowTotals& totals) {
+    Scalar rest[rows] = {};
+    for (int l = 0; l < m_lanes; ++l) m_max[l] = -infinity_v<Scalar>;
+    for (int part = 0; part < parts; ++part) {
+      const PartStates& states = states_of(part);
+      for (int l = 0; l < m_lanes; ++l) {
+        rest[l]  = merged_rest(m_max[l], rest[l], states.max[l], states.rest[l]);
+        m_max[l] = larger_of(m_max[l], states.max[l]);
+      }
     }
     this->finish(rest, results, totals);
   }
@@ -690,6 +706,22 @@ class AdjacentRowsTile : public HostTileRows<Problem, Tuning::host_adjacent_rows
   using Base::m_row_count;
   using Base::m_unread;
   using Base::m_z_target;
+
+  /// m_max, and rest as SoftmaxState has it.
+  KOKKOS_FUNCTION void sweep(Scalar (&rest)[rows]) {
+    TileRowStates<Scalar, rows, width> states;
+    if (m_any_counts)
+      for_each_block([&](std::int64_t cls, int classes) {
+        visit_logits(cls, classes, [&](int first, const auto* z, std::int64_t stride) {
+          states.template absorb<depth>(first, z, stride,
+                                        cls - m_range.begin < Tuning::host_raise_classes);
+        });
+      });
+    for (int l = 0; l < m_lanes; ++l) {
+      rest[l]  = states.rest(l);
+      m_max[l] = states.max(l);
+    }
+  }
 
   /// Writes the gradients, each logit read before it is written.
   template <class GradientType>
@@ -891,7 +923,7 @@ KOKKOS_INLINE_FUNCTION void for_each_host_tile(const Problem& problem, const Mem
     for_each_tile<AdjacentRowsTile<Problem>>(problem, team, visit);
 }
 
-/// forward[columns] and forward[rows_per_team]
+/// forward[rows_per_team], forward[columns] of short rows
 template <class Problem>
 struct ForwardHostTiles {
   static constexpr std::size_t scratch_bytes_per_thread = 0;
@@ -902,8 +934,56 @@ struct ForwardHostTiles {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     RowTotals totals;
-    for_each_host_tile(problem, team, [&](auto&& tile) { tile.forward(results, totals); });
+    for_each_tile<ShortRowsTile<Problem>>(problem, team,
+                                          [&](auto&& tile) { tile.forward(results, totals); });
     results.reduction.finish(team, totals);
+  }
+};
+
+/// forward[columns] of long rows: a team for some tiles, or for each part of each tile, whose last
+/// team merges the states of its parts.
+template <class Problem>
+struct ForwardAdjacentTiles {
+  using Scalar     = typename Problem::Scalar;
+  using Tile       = AdjacentRowsTile<Problem>;
+  using PartStates = typename Tile::PartStates;
+
+  static_assert(sizeof(PartStates) <= host_scratch_each<Scalar> * sizeof(Scalar));
+
+  Problem problem;
+  Division division;
+  ForwardResults<Scalar> results;
+  int* swept_parts;  // of each tile; 0 before the launch and after it
+  Scalar* scratch;   // host_scratch_each<Scalar> for each team
+
+  template <class Member>
+  KOKKOS_FUNCTION void operator()(const Member& team) const {
+    RowTotals totals;
+    if (division.parts == 1) {
+      for_each_tile<Tile>(problem, team, [&](auto&& tile) { tile.forward(results, totals); });
+      results.reduction.finish(team, totals);
+      return;
+    }
+    const int index          = team.league_rank() / division.parts;
+    const int tiles          = team.league_size() / division.parts;
+    const std::int64_t width = Tile::width;
+    const auto groups        = items_of<typename Problem::ExecutionSpace>(
+        index, tiles, (problem.rows + width - 1) / width);
+    const std::int64_t first = groups.begin * width;
+    const int count = static_cast<int>(smaller_of(groups.end * width, problem.rows) - first);
+    Tile(problem, first, count, division.range(team.league_rank() % division.parts))
+        .leave_states(states_of(team.league_rank()));
+    if (!counts_last(team, swept_parts + index, division.parts)) return;
+    const auto states_of_part = [&](int part) -> const PartStates& {
+      return states_of(index * division.parts + part);
+    };
+    Tile(problem, first, count).merge_parts(division.parts, states_of_part, results, totals);
+    results.reduction.finish(team, totals, index, tiles);
+  }
+
+ private:
+  KOKKOS_FUNCTION PartStates& states_of(int team) const {
+    return *reinterpret_cast<PartStates*>(scratch + team * host_scratch_each<Scalar>);
   }
 };
 

@@ -34,6 +34,7 @@ struct Schedule {
   std::int64_t part_size;        // classes each of them takes
   bool packs_are_all   = false;  // Shape
   bool gradient_packed = false;  // packs of the logits are packs of the gradient in every row
+  bool passes_apart    = false;  // forward_backward: one launch after the other
 };
 
 /// What a call does with a row.
@@ -55,6 +56,7 @@ struct Shape {
   std::int64_t visited_bytes;  // of a row's operands that forward_backward visits twice
   bool packed;                 // the rows can stream through registers
   bool packs_are_all;          // no class of any row is outside of them
+  bool tiles_have_parts;       // of adjacent rows on a host
 
   bool rows_are_adjacent() const { return class_stride != 1 && row_stride < class_stride; }
   std::int64_t row_bytes() const { return classes * value_size; }
@@ -107,6 +109,12 @@ std::int64_t max_states(const ExecutionSpace& exec) {
                                   device_of(exec).multiprocessors * Tuning::states_each);
 }
 
+/// What each thread of a host has for a call; a team there is a thread, and schedules that use it
+/// have no more teams.
+template <class Scalar>
+inline constexpr std::int64_t host_scratch_each = Tuning::host_scratch_bytes /
+                                                  static_cast<std::int64_t>(sizeof(Scalar));
+
 /// Items, rows or tiles of rows, in about wanted_parts parts each: one team for each.
 inline Schedule in_parts(Mapping mapping, const Shape& shape, std::int64_t items,
                          std::int64_t wanted_parts, int team) {
@@ -125,6 +133,21 @@ inline Schedule split_rows(const Shape& shape, std::int64_t most_parts, int team
                   std::max<std::int64_t>(1, std::min(most_parts, most_teams / shape.rows)), team);
 }
 
+/// Tiles of adjacent rows on a host, one for each thread, or wider ones of which several have
+/// parts: so many that tiles are wide, but not so many that parts are short, since maxima rise at
+/// the start of each.
+inline Schedule host_tile_parts(const Shape& shape, std::int64_t threads) {
+  const std::int64_t groups = (shape.rows + Tuning::host_group_rows - 1) / Tuning::host_group_rows;
+  std::int64_t parts        = 1;
+  for (std::int64_t p = 1; p <= threads && shape.classes >= p * Tuning::host_tile_forward_part;
+       ++p) {
+    if (threads % p != 0) continue;
+    parts = p;
+    if (shape.rows * p >= threads * Tuning::host_tile_forward_rows) break;
+  }
+  return in_parts(Mapping::columns, shape, std::min(threads / parts, groups), parts, 1);
+}
+
 inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int64_t most_teams) {
   const auto whole_rows = [&](Mapping mapping, std::int64_t items) {
     return Schedule{mapping, static_cast<int>(std::min(items, most_teams)), 1, 1, 1, shape.classes};
@@ -137,14 +160,20 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
     Schedule schedule = whole_rows(Mapping::columns, std::min(rounds * threads, tiles));
     if (shape.classes < Tuning::host_short_row) return schedule;
     // A backward pass goes along wider tiles than a forward pass, since teams can share their
-    // classes. If the caches hold nothing for it, it is better launched by itself.
+    // classes at no cost. If the caches hold nothing for it, or threads would have no tile, it is
+    // better launched by itself.
     const std::int64_t parts =
         (shape.classes + Tuning::host_tile_min_part - 1) / Tuning::host_tile_min_part;
     if (shape.pass == Pass::backward)
       schedule.league = static_cast<int>(std::min({threads, tiles * parts, most_teams}));
-    if (shape.pass == Pass::forward_backward && rounds == 1 && parts > 1 && schedule.league > 1 &&
-        shape.rows / schedule.league * shape.row_bytes() > Tuning::host_revisited_bytes)
-      schedule.parts = 2;  // launches, each with parts of its own
+    const bool leaves_threads_idle = shape.tiles_have_parts && schedule.league < threads;
+    const bool passes_apart =
+        shape.pass == Pass::forward_backward && rounds == 1 && parts > 1 &&
+        (leaves_threads_idle ||
+         shape.rows / schedule.league * shape.row_bytes() > Tuning::host_revisited_bytes);
+    if (shape.tiles_have_parts && rounds == 1 && (shape.pass == Pass::forward || passes_apart))
+      schedule = host_tile_parts(shape, threads);
+    schedule.passes_apart = passes_apart;
     return schedule;
   }
   if (shape.classes < Tuning::host_short_row && shape.rows >= Tuning::host_tile_min_rows)
@@ -156,7 +185,7 @@ inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int
                                (shape.classes + smallest_part - 1) / smallest_part),
                       1, most_teams);
   }
-  // Between its passes, forward_backward keeps what there is room for once a thread.
+  // forward_backward may use a thread's scratch.
   return whole_rows(Mapping::row_per_team, shape.pass == Pass::forward_backward
                                                ? std::min(shape.rows, threads)
                                                : shape.rows);

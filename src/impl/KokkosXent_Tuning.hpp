@@ -49,8 +49,10 @@ struct Tuning {
   static constexpr int host_adjacent_rows      = 2560;  // of LayoutLeft: pages of a class
   static constexpr int host_wide_tile_classes  = 512;   // fewer: tiles of half as many such rows
   static constexpr int host_tile_min_part      = 512;   // classes, where teams share a tile's
+  static constexpr int host_tile_forward_part  = 2048;  // the same of forward
+  static constexpr int host_tile_forward_rows  = 256;   // of tiles whose classes need no sharing
   static constexpr int host_revisited_bytes   = 4 << 20;  // of a tile that a core's caches may hold
-  static constexpr int host_kept_bytes        = 1 << 19;  // of exponentials a thread: its caches'
+  static constexpr int host_scratch_bytes     = 1 << 19;  // a thread: less than its caches
   static constexpr int host_held_bytes        = 24576;    // of logits: most of a level-1 cache
   static constexpr int host_group_rows        = 32;       // of a tile: several SIMD vectors
   static constexpr int host_tile_depth        = 8;        // classes of a tile taken in at once
