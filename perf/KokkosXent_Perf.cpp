@@ -52,14 +52,16 @@ void open_session(SpaceSession<ExecutionSpace>& session, const Settings& setting
 }
 
 template <class T, class ExecutionSpace>
-void measure_exponentials_of(const std::string& value_type, const ExecutionSpace& exec,
-                             Json& context) {
-  const double added_up         = measure_exponentials<T, Exponentials::added_up>(exec) / 1e9;
-  const double rounded          = measure_exponentials<T, Exponentials::rounded>(exec) / 1e9;
-  const std::string key         = value_type + "_gbs_" + ExecutionSpace::name();
-  context["exp_" + key]         = added_up;
-  context["exp_rounded_" + key] = rounded;
-  std::cout << ' ' << value_type << ' ' << added_up << ", " << rounded << std::flush;
+void measure_computing(const ExecutionSpace& exec, Json& context) {
+  const std::string type = value_type_name<T>();
+  const std::string key  = type + "_gbs_" + ExecutionSpace::name();
+  const double added_up  = measure_exponentials<T, Traffic::read>(exec) / 1e9;
+  const double in_place  = measure_exponentials<T, Traffic::in_place>(exec) / 1e9;
+
+  context["exp_" + key]          = added_up;
+  context["exp_in_place_" + key] = in_place;
+  std::cout << "  exponentials of " << type << ": added up " << added_up << ", in place "
+            << in_place << " GB/s\n";
 }
 
 template <class ExecutionSpace>
@@ -83,12 +85,10 @@ void measure_space(const SpaceSession<ExecutionSpace>& session, const Host& host
   context["inplace_gbs_" + name] = inplace;
   context["launch_ns_" + name]   = launch;
   if constexpr (!is_device<ExecutionSpace>) {
-    std::cout << "  exponentials added up, and rounded:" << std::flush;
-    measure_exponentials_of<float>("float", session.exec, context);
-    measure_exponentials_of<bfloat16>("bfloat16", session.exec, context);
-    measure_exponentials_of<float16>("float16", session.exec, context);
-    measure_exponentials_of<double>("double", session.exec, context);
-    std::cout << " GB/s\n";
+    measure_computing<float>(session.exec, context);
+    measure_computing<bfloat16>(session.exec, context);
+    measure_computing<float16>(session.exec, context);
+    measure_computing<double>(session.exec, context);
   }
 }
 

@@ -98,110 +98,110 @@ double measure_traffic(const ExecutionSpace& exec, const LogitsPool<ExecutionSpa
          seconds[repetitions / 2];
 }
 
-/// What a host makes of the exponentials of numbers of a type T.
-enum class Exponentials {
-  added_up,  // what forward does with a logit
-  rounded    // into another array of T: what backward does
-};
+/// Exponentials of numbers in a core's first cache, one for each number read, with the conversions
+/// that T needs: what computing alone allows. read: they are added up, as by forward. in_place:
+/// each is multiplied and written over its number, as by backward. A work item for each thread.
+template <class T, Traffic traffic>
+struct CachedExponentials {
+  static_assert(traffic != Traffic::copy);
+  using Scalar = typename ValueTypeTraits<T>::arithmetic_type;
 
-/// Evaluates exponentials of numbers in a core's first cache, one for each number, in runs as the
-/// library's kernels do: no pass can be faster, however fast memory is. A work item for each
-/// thread.
-template <class T, Exponentials use>
-struct EvaluateExponentials {
-  using Scalar = std::conditional_t<Impl::computes_in_double<T>(), double, float>;
+  static constexpr int size      = 16384 / sizeof(T);  // half of a small first cache
+  static constexpr int passes    = 1024;
+  static constexpr bool converts = !std::is_same_v<T, Scalar>;
+  static constexpr bool by_words = Impl::pairs_words<Scalar, T, T>;
+  // Numbers taken at once: as many as GCC and Clang are fastest with.
+  static constexpr int added    = converts ? 128 : 256 / sizeof(Scalar);
+  static constexpr int replaced = 256;
 
-  static constexpr int run    = 2048 / sizeof(Scalar);
-  static constexpr int lanes  = 64 / sizeof(Scalar);
-  static constexpr int size   = 2 * run;
-  static constexpr int passes = 4096;
-  static constexpr bool pairs = Impl::pairs_words<Scalar, T, T>;
-
-  T* numbers;      // size for each thread
-  T* results;      // likewise
-  Scalar* totals;  // one for each thread
+  Scalar* results;
 
   KOKKOS_FUNCTION void operator()(int thread) const {
-    T* const from = numbers + thread * size;
-    T* const to   = results + thread * size;
+    T numbers[size];
     for (int i = 0; i < size; ++i)
-      from[i] = Impl::round_value<T>(Scalar(-0.01) * static_cast<Scalar>(i));
-    Scalar total = 0;
-    for (int pass = 0; pass < passes; ++pass) {
-      const Scalar max = static_cast<Scalar>(pass) * Scalar(0.001);
-      for (int i = 0; i < size; i += run) {
-        if constexpr (use == Exponentials::added_up)
-          total += sum_of_run(from + i, max);
-        else
-          round_exponentials(from + i, to + i, max);
-      }
+      numbers[i] = Impl::round_value<T>(-static_cast<Scalar>(i + 1) / size);
+    if constexpr (traffic == Traffic::read) {
+      results[thread] = add_up(numbers);
+    } else {
+      replace(numbers);
+      results[thread] = Impl::load_value<Scalar>(numbers[thread % size]);
     }
-    totals[thread] = total;
   }
 
  private:
-  KOKKOS_FUNCTION static Scalar sum_of_run(const T* from, Scalar max) {
-    const auto exp    = [max](Scalar z) { return Impl::scaled_exp_of_gap(max - z); };
-    Scalar sum[lanes] = {};
-    Scalar values[run];
-    evaluate(from, values, exp);
-    for (int i = 0; i < run; i += lanes)
-      for (int l = 0; l < lanes; ++l) sum[l] += values[i + l];
-    return Impl::reduce_halves(sum, [](Scalar a, Scalar b) { return a + b; });
+  KOKKOS_FUNCTION static Scalar max_of(int pass) {
+    return static_cast<Scalar>(pass) * Scalar(0.001);
   }
-  KOKKOS_FUNCTION static void round_exponentials(const T* from, T* to, Scalar max) {
-    const auto exp = [max](Scalar z) { return Scalar(0.5) * Impl::exp_below(z, max); };
-    if constexpr (std::is_same_v<T, Scalar>) {
-      for (int i = 0; i < run; ++i) to[i] = exp(from[i]);
+
+  KOKKOSXENT_IMPL_APART_ON_HOST KOKKOS_FUNCTION static Scalar add_up(const T* numbers) {
+    Scalar sums[added] = {};
+    for (int pass = 0; pass < passes; ++pass)
+      for (int i = 0; i < size; i += added) add_run(numbers + i, max_of(pass), sums);
+    return Impl::reduce_halves(sums, [](Scalar a, Scalar b) { return a + b; });
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static void add_run(const T* numbers, Scalar max,
+                                                  Scalar (&sums)[added]) {
+    if constexpr (by_words) {
+      for (int p = 0; p < added / 2; ++p) {
+        Scalar first, second;
+        Impl::widen_pair<T>(Impl::load_word(numbers + 2 * p), first, second);
+        sums[p] += Impl::scaled_exp_of_gap(max - first) + Impl::scaled_exp_of_gap(max - second);
+      }
+    } else if constexpr (converts) {
+      Scalar values[added];
+      Impl::widen_run<added>(numbers, values);
+      for (int k = 0; k < added; ++k) sums[k] += Impl::scaled_exp_of_gap(max - values[k]);
     } else {
-      Scalar values[run];
-      evaluate(from, values, exp);
-      if constexpr (pairs)
-        Impl::round_pairs(values, to, [](Scalar value) { return value; });
-      else
-        Impl::round_run<run>(values, to);
+      for (int k = 0; k < added; ++k) sums[k] += Impl::scaled_exp_of_gap(max - numbers[k]);
     }
   }
-  template <class Exp>
-  KOKKOS_FUNCTION static void evaluate(const T* from, Scalar (&values)[run], const Exp& exp) {
-    if constexpr (std::is_same_v<T, Scalar>) {
-      for (int i = 0; i < run; ++i) values[i] = exp(from[i]);
-    } else if constexpr (pairs) {
-      Impl::map_pairs(from, values, exp);
+
+  /// Numbers between -1 and 0 stay there, and away from 0: pass for pass the work is the same.
+  KOKKOSXENT_IMPL_APART_ON_HOST KOKKOS_FUNCTION static void replace(T* numbers) {
+    for (int pass = 0; pass < passes; ++pass)
+      for (int i = 0; i < size; i += replaced)
+        replace_run(numbers + i, max_of(pass), -1 - max_of(pass));
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static void replace_run(T* numbers, Scalar max, Scalar factor) {
+    if constexpr (by_words) {
+      Scalar values[replaced];
+      Impl::map_pairs(numbers, values,
+                      [=](Scalar number) { return factor * Impl::exp_below(number, max); });
+      Impl::round_pairs(values, numbers, [](Scalar value) { return value; });
+    } else if constexpr (converts) {
+      Scalar values[replaced];
+      Impl::widen_run<replaced>(numbers, values);
+      for (Scalar& value : values) value = factor * Impl::exp_below(value, max);
+      Impl::round_run<replaced>(values, numbers);
     } else {
-      Impl::widen_run<run>(from, values);
-      for (Scalar& value : values) value = exp(value);
+      for (int k = 0; k < replaced; ++k) numbers[k] = factor * Impl::exp_below(numbers[k], max);
     }
   }
 };
 
-/// Bytes per second, of all threads: of the numbers, and where they are rounded of the results.
-template <class T, Exponentials use, class ExecutionSpace>
+/// Bytes of the numbers per second, of all threads; of in_place read and written. Of the fastest
+/// repetition: what is to limit others must not have waited for a core.
+template <class T, Traffic traffic, class ExecutionSpace>
 double measure_exponentials(const ExecutionSpace& exec) {
-  using Evaluate     = EvaluateExponentials<T, use>;
-  using MemorySpace  = typename ExecutionSpace::memory_space;
+  using Exponentials = CachedExponentials<T, traffic>;
   const int threads  = exec.concurrency();
-  const auto numbers = static_cast<std::size_t>(threads) * Evaluate::size;
-  const Kokkos::View<T*, MemorySpace> from("KokkosXent::perf::numbers", numbers);
-  const Kokkos::View<T*, MemorySpace> to("KokkosXent::perf::exponentials", numbers);
-  const Kokkos::View<typename Evaluate::Scalar*, MemorySpace> totals("KokkosXent::perf::totals",
-                                                                     threads);
-  const Evaluate evaluate{from.data(), to.data(), totals.data()};
+  const Kokkos::View<typename Exponentials::Scalar*, typename ExecutionSpace::memory_space> results(
+      "KokkosXent::perf::exponentials", threads);
+  const Exponentials exponentials{results.data()};
 
-  constexpr int repetitions = 11;
-  std::vector<double> seconds;
-  for (int r = 0; r <= repetitions; ++r) {
+  constexpr int repetitions = 32;
+  double fastest            = std::numeric_limits<double>::infinity();
+  for (int r = 0; r < repetitions; ++r) {
     exec.fence();
     const Kokkos::Timer timer;
-    Kokkos::parallel_for("KokkosXent::perf::exponentials",
-                         Kokkos::RangePolicy<ExecutionSpace>(exec, 0, threads), evaluate);
+    Kokkos::parallel_for("KokkosXent::perf::cached_exponentials",
+                         Kokkos::RangePolicy<ExecutionSpace>(exec, 0, threads), exponentials);
     exec.fence();
-    if (r > 0) seconds.push_back(timer.seconds());
+    fastest = std::min(fastest, timer.seconds());
   }
-  std::sort(seconds.begin(), seconds.end());
-  const double ways = use == Exponentials::added_up ? 1 : 2;
-  return ways * static_cast<double>(numbers) * Evaluate::passes * sizeof(T) /
-         seconds[repetitions / 2];
+  const double ways    = traffic == Traffic::read ? 1 : 2;
+  const double numbers = static_cast<double>(threads) * Exponentials::size * Exponentials::passes;
+  return ways * numbers * sizeof(T) / fastest;
 }
 
 /// A kernel that does nothing.

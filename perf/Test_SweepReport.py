@@ -252,6 +252,42 @@ class Limits(SweepReportTest):
         )
         self.assertEqual(self.case_of(table, "OpenMP")[-2:], ["24.0", "2.00"])
         self.assertEqual(self.case_of(table, "Serial")[-2:], ["6.0", "-"])
+        self.assertNotIn("of computing |", table)
+
+    def test_share_of_computing_is_that_of_type_and_entry_point(self) -> None:
+        rates = {
+            "exp_float_gbs_OpenMP": 32.0,
+            "exp_in_place_float_gbs_OpenMP": 48.0,
+            "exp_bfloat16_gbs_OpenMP": 16.0,
+            "exp_float_gbs_Serial": 16.0,
+        }
+        entries = [
+            limit(space="OpenMP", gbs=24.0),
+            limit(space="OpenMP", name="b", group="b", entry_point="backward", in_place=True,
+                  gbs=12.0),
+            limit(space="OpenMP", name="both", group="both", entry_point="forward_backward",
+                  in_place=True, gbs=36.0),
+            limit(space="OpenMP", name="half", group="half", value_type="bfloat16", gbs=12.0),
+            limit(space="OpenMP", name="unknown", group="unknown", value_type="double"),
+        ]  # fmt: skip
+        table = self.table(document(*entries, **rates))
+        for case, value_type, share in (
+            ("contiguous", "float", "75 %"),
+            ("b", "float", "25 %"),
+            ("both", "float", "75 %"),
+            ("half", "bfloat16", "75 %"),
+            ("unknown", "double", "-"),
+        ):
+            self.assertEqual(self.cells(table, case, value_type)[-2], share)
+
+    def test_share_of_computing_is_of_the_same_file(self) -> None:
+        def file(name: str, rate: float) -> dict[str, Any]:
+            entry = limit(space="OpenMP", name=name, group=name, gbs=24.0)
+            return document(entry, exp_float_gbs_OpenMP=rate)
+
+        table = self.table(file("one", 24.0), file("other", 48.0))
+        self.assertEqual(self.cells(table, "one", "float")[-2], "100 %")
+        self.assertEqual(self.cells(table, "other", "float")[-2], "50 %")
 
     def case_of(self, table: str, space: str) -> list[str]:
         """The first line of a space's table."""
@@ -388,29 +424,25 @@ class Peers(SweepReportTest):
 
 class Bandwidths(SweepReportTest):
     def test_rates_of_exponentials_are_shown_where_they_were_measured(self) -> None:
-        host = {"exp_float_gbs_OpenMP": 34.5, "exp_double_gbs_OpenMP": 12.5,
-                "exp_rounded_bfloat16_gbs_OpenMP": 8.5}  # fmt: skip
+        host = {
+            "exp_float_gbs_OpenMP": 34.5,
+            "exp_bfloat16_gbs_OpenMP": 17.5,
+            "exp_double_gbs_OpenMP": 12.5,
+            "exp_in_place_float16_gbs_OpenMP": 20.5,
+        }
         table = self.table(document(benchmark("OpenMP"), benchmark("Cuda"), **host))
-        lines = {line.split("|")[1].strip(): line for line in table.splitlines() if "|" in line}
-        added_up = lines["OpenMP, added up"].split("|")
-        rounded = lines["OpenMP, rounded"].split("|")
-        self.assertEqual([cell.strip() for cell in added_up[2:6]], ["34.5", "-", "-", "12.5"])
-        self.assertEqual([cell.strip() for cell in rounded[2:6]], ["-", "8.5", "-", "-"])
-        self.assertNotIn("Cuda, added up", lines)
-        self.assertIn("*of computing*", table)
+        self.assertEqual(
+            self.cells(table, "OpenMP", "exponentials added up")[2:], ["34.5", "17.5", "-", "12.5"]
+        )
+        self.assertEqual(
+            self.cells(table, "OpenMP", "exponentials in place")[2:], ["-", "-", "20.5", "-"]
+        )
+        self.assertNotIn("Cuda | exponentials", table)
+        self.assertIn("*added up*: ", table)
 
     def test_without_them_nothing_is_explained(self) -> None:
-        table = self.table(document(benchmark("Cuda")))
-        self.assertNotIn("*of computing*", table)
-        self.assertNotIn("added up", table)
-
-    def test_limits_have_their_share_of_computing(self) -> None:
-        rates = {"exp_float_gbs_OpenMP": 40.0, "exp_rounded_float_gbs_OpenMP": 80.0}
-        for entry_point, share in (("forward", "75 %"), ("backward", "38 %")):
-            case = limit(space="OpenMP", entry_point=entry_point, gbs=30.0)
-            table = self.table(document(case, **rates)).split("## limits, OpenMP\n")[1]
-            self.assertEqual(self.cells(table, "contiguous", "float")[7], share)
-        self.assertNotIn("of computing", self.table(document(limit(space="OpenMP"))))
+        self.assertNotIn("exponentials added up", self.table(document(benchmark("Cuda"))))
+        self.assertNotIn("*added up*: ", self.table(document(benchmark("Cuda"))))
 
 
 class PeersOnAHost(SweepReportTest):
