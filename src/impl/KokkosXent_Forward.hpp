@@ -30,8 +30,11 @@ struct Problem {
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
   /// Whether hosts have kernels of their own for it.
   static constexpr bool has_host_kernels = on_host && !Targets::has_background;
+  static constexpr bool has_long_chunks =
+      has_host_kernels &&
+      (std::is_same_v<LogitType, Scalar> || pairs_words<Scalar, LogitType, LogitType>);
   static constexpr int host_vectors =
-      Targets::has_background ? Tuning::host_chunk_vectors : Tuning::host_long_chunk_vectors;
+      has_long_chunks ? Tuning::host_long_chunk_vectors : Tuning::host_chunk_vectors;
 
   template <class T>
   using WalkOf  = Walk<ExecutionSpace, Scalar, T, host_vectors>;
@@ -148,8 +151,9 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row = RowWalk::row(logits, row, begin + head);
 
-  constexpr bool sums_pairs = Problem::has_host_kernels && std::is_same_v<Scalar, float> &&
-                              is_bfloat16_bits<typename Problem::LogitType>;
+  constexpr bool sums_pairs =
+      Problem::has_host_kernels &&
+      pairs_words<Scalar, typename Problem::LogitType, typename Problem::LogitType>;
   std::conditional_t<Problem::has_host_kernels, RowState<Scalar>,
                      LaneStates<Scalar, Targets::has_background, RowWalk::lanes>>
       states;

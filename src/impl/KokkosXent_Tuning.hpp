@@ -43,7 +43,7 @@ struct Tuning {
   static constexpr int denominator_rows   = 8192;  // targets that a team adds up
   // Host
   static constexpr int host_chunk_vectors      = 16;    // SIMD vectors of a row taken in at once
-  static constexpr int host_long_chunk_vectors = 32;    // the same without a background
+  static constexpr int host_long_chunk_vectors = 32;    // without a background and conversions
   static constexpr int host_prefetch_bytes     = 4096;  // ahead: the hardware's own ends at a page
   static constexpr int host_tile_rows          = 128;   // several SIMD vectors and cache lines
   static constexpr int host_adjacent_rows      = 2560;  // of LayoutLeft: pages of a class
