@@ -269,9 +269,9 @@ class CrossEntropy {
            m_constants.size() * sizeof(double);
   }
   /// Bytes of scratch that is used within a call and holds nothing of meaning between calls. They
-  /// depend on the execution space's concurrency, not on rows or classes: on a host half a MiB for
-  /// each thread, whose pages are touched only by forward_backward() of gradients that are not of
-  /// type Scalar, and by rows that are adjacent in memory.
+  /// depend on the execution space's concurrency, not on rows or classes. On a host they include
+  /// half a MiB for each thread, whose pages are touched only by forward_backward() of gradients
+  /// that are not of type Scalar, and where threads share rows that are adjacent in memory.
   std::size_t workspace_bytes() const {
     return m_partial_totals.size() * sizeof(Impl::RowTotals) +
            m_partial_states.size() * sizeof(Impl::SoftmaxState<Scalar, true>) +

@@ -260,19 +260,19 @@ void run_forward_backward(const typename Problem::ExecutionSpace& exec, const Sc
   if (denominator) sum_denominators(exec, problem, workspace, denominator);
   const std::string label = kernel_label(function, schedule.mapping);
   if constexpr (Problem::has_host_kernels) {
-    if (schedule.mapping == Mapping::row_per_team) {
+    if (schedule.mapping == Mapping::row_per_team)
       launch<1>(exec, label, schedule,
                 ForwardBackwardKeptRows<Problem, GradientType>{problem, results, task,
                                                                workspace.host_scratch});
-      return;
-    }
-  }
-  if (!launch_packed_rows<Pass::forward_backward>(exec, label, schedule, problem, results, task,
-                                                  SavedRows<Scalar>{}))
+    else
+      launch<1>(exec, label, schedule,
+                ForwardBackwardHostTiles<Problem, GradientType>{problem, results, task});
+  } else if (!launch_packed_rows<Pass::forward_backward>(exec, label, schedule, problem, results,
+                                                         task, SavedRows<Scalar>{})) {
     launch_whole_rows<Problem, ForwardBackwardRowsOf<Problem, GradientType>::template Kernel,
-                      TilesOf<Problem, ForwardBackwardHostTiles<Problem, GradientType>,
-                              ForwardBackwardTiles<Problem, GradientType>>>(exec, label, schedule,
-                                                                            problem, results, task);
+                      ForwardBackwardTiles<Problem, GradientType>>(exec, label, schedule, problem,
+                                                                   results, task);
+  }
 }
 
 /// What the schedule is to know of a pass over the problem's rows. gradient: null for the forward
@@ -306,7 +306,7 @@ Schedule schedule_of(const typename Problem::ExecutionSpace& exec, const Problem
                   static_cast<int>(size), Tile<Problem>::lanes, RowWalk::run,
                   Problem::resident_threads, Problem::tile_threads, Problem::held_packs,
                   problem.classes * static_cast<std::int64_t>(size + Problem::Targets::class_bytes),
-                  packed, packs_are_all, Problem::has_host_kernels});
+                  packed, packs_are_all, Problem::has_host_kernels && logits.row_stride == 1});
   schedule.gradient_packed = gradient_packed;
   return schedule;
 }

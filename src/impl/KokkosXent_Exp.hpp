@@ -91,7 +91,7 @@ KOKKOS_FORCEINLINE_FUNCTION double expm1_ratio(double r) {
   return q * r + 1;
 }
 
-/// The same for whom e^r is wanted, and not e^r - 1. For float one term less is enough: the
+/// The same where e^r is wanted, and not e^r - 1. For float one term less is enough then: the
 /// polynomial for which 1 + r q(r) is nearest to e^r in units of the last place of a float there
 /// (Remez, 1.05 of them; then its rounded coefficients by search, 1.8 for exp() as a whole). With
 /// products that are rounded before they are added it would be more than 2.
@@ -128,8 +128,8 @@ struct SplitExponential {
 };
 
 /// x = k log 2 + r (Cody and Waite's two-part log 2). For x from ExpConstants::lowest to somewhat
-/// above 0, branch-free so that host compilers vectorise a loop over it. Of a NaN, r and ratio are
-/// NaN, k is arbitrary.
+/// above 0, branch-free so that host compilers vectorise a loop over it. Of a NaN, r is NaN,
+/// k is arbitrary.
 template <int Offset, class Scalar>
 KOKKOS_FORCEINLINE_FUNCTION SplitExponential<Scalar> split_exponential(Scalar x) {
   using Constants             = ExpConstants<Scalar>;

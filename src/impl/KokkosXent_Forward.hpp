@@ -30,9 +30,10 @@ struct Problem {
   static constexpr bool on_host = runs_on_host<ExecutionSpace>;
   /// Whether hosts have kernels of their own for it.
   static constexpr bool has_host_kernels = on_host && !Targets::has_background;
+  /// Whether these sweep logits by words of two.
+  static constexpr bool sums_pairs = has_host_kernels && pairs_words<Scalar, LogitType, LogitType>;
   static constexpr bool has_long_chunks =
-      has_host_kernels &&
-      (std::is_same_v<LogitType, Scalar> || pairs_words<Scalar, LogitType, LogitType>);
+      has_host_kernels && (std::is_same_v<LogitType, Scalar> || sums_pairs);
   static constexpr int host_vectors =
       has_long_chunks ? Tuning::host_long_chunk_vectors : Tuning::host_chunk_vectors;
 
@@ -151,9 +152,6 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
       RowWalk::head_size(logits.data + row * logits.row_stride, logits.class_stride, begin, end);
   const auto logits_row = RowWalk::row(logits, row, begin + head);
 
-  constexpr bool sums_pairs =
-      Problem::has_host_kernels &&
-      pairs_words<Scalar, typename Problem::LogitType, typename Problem::LogitType>;
   std::conditional_t<Problem::has_host_kernels, RowState<Scalar>,
                      LaneStates<Scalar, Targets::has_background, RowWalk::lanes>>
       states;
@@ -162,7 +160,7 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_classes(const Problem& prob
   const bool packed = logits_row.packed && background.packed();
   RowWalk::classes(thread, threads, begin, end, head, packed, [&](auto chunk) {
     using LogitType = typename Problem::LogitType;
-    if constexpr (sums_pairs) {
+    if constexpr (Problem::sums_pairs) {
       if (packed && chunk.is_whole()) {
         prefetch_ahead(logits_row, chunk);
         return states.absorb_pairs(

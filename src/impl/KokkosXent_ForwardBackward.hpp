@@ -14,12 +14,12 @@
 namespace KokkosXent::Impl {
 
 /// Where the first pass over a row leaves exponentials, divided by ExpConstants::descale, for the
-/// second one: segments of classes, each measured from the maximum at that time. Of classes that
-/// are taken by pairs, the first ones of a chunk come before the second ones.
+/// second one: segments of classes, each measured from the maximum at that time. Chunks that are
+/// taken by pairs are in the order of map_pairs().
 template <class Scalar>
 class KeptExponentials {
  public:
-  /// room: how many values has room for, at least those that are kept.
+  /// values: of classes [0, room), or fewer.
   KOKKOS_FUNCTION KeptExponentials(Scalar* values, std::int64_t room)
       : m_values(values), m_room(room) {}
 
@@ -34,20 +34,24 @@ class KeptExponentials {
     }
   }
   KOKKOS_FUNCTION std::int64_t end() const { return m_count > 0 ? m_segments[m_count - 1].end : 0; }
-  /// Whether the next classes, up to end, can be kept, too: not if the maximum has been raised too
-  /// often.
-  KOKKOS_FUNCTION bool has_room(std::int64_t end) const {
-    return m_count < most_segments && end <= m_room;
-  }
+  KOKKOS_FUNCTION bool has_room(std::int64_t end) const { return end <= m_room; }
   /// The values of a chunk.
   template <class Chunk>
   KOKKOS_FUNCTION auto& values_of(const Chunk& chunk) const {
     return *reinterpret_cast<Scalar(*)[Chunk::size]>(m_values + chunk.first);
   }
-  /// The classes up to end are measured from max.
-  KOKKOS_FUNCTION void append(std::int64_t end, Scalar max) {
-    if (m_count == 0 || m_segments[m_count - 1].max != max) m_segments[m_count++].max = max;
+  /// Keeps the next classes, up to end, which are measured from max; false if the maximum has been
+  /// raised too often: then there is no more room.
+  KOKKOS_FUNCTION bool append(std::int64_t end, Scalar max) {
+    if (m_count == 0 || m_segments[m_count - 1].max != max) {
+      if (m_count == most_segments) {
+        m_room = 0;
+        return false;
+      }
+      m_segments[m_count++].max = max;
+    }
     m_segments[m_count - 1].end = end;
+    return true;
   }
 
  private:
@@ -64,7 +68,7 @@ class KeptExponentials {
 };
 
 /// The state of a row, of whose exponentials as many are kept as there is room for. Pairs: what can
-/// be taken by words of two is.
+/// be taken by words of two is. Apart: they are not kept where logits may be.
 template <bool Pairs, bool Apart, class Problem>
 KOKKOS_INLINE_FUNCTION typename Problem::State sweep_and_keep(
     const Problem& problem, std::int64_t row, KeptExponentials<typename Problem::Scalar>& kept) {
@@ -75,18 +79,20 @@ KOKKOS_INLINE_FUNCTION typename Problem::State sweep_and_keep(
   RowState<Scalar> state;
   // absorb(values): where its exponentials go.
   const auto keep = [&](const auto& chunk, const auto& absorb) {
-    constexpr int size = std::remove_reference_t<decltype(chunk)>::size;
+    constexpr int size     = std::remove_reference_t<decltype(chunk)>::size;
+    const std::int64_t end = chunk.class_end();
     Scalar values[size];
-    if (!kept.has_room(chunk.class_end())) return absorb(values);
+    if (!kept.has_room(end)) return absorb(values);
     if constexpr (Apart) {
       if (chunk.is_whole()) {
         absorb(kept.values_of(chunk));
-        return kept.append(chunk.class_end(), state.max());
+        kept.append(end, state.max());
+        return;
       }
     }
     absorb(values);
-    store_chunk<true>(Row<Scalar>{kept.values(), 1, true}, chunk, values);
-    kept.append(chunk.class_end(), state.max());
+    if (kept.append(end, state.max()))
+      store_chunk<true>(Row<Scalar>{kept.values(), 1, true}, chunk, values);
   };
   RowWalk::classes(0, 1, 0, problem.classes, 0, logits_row.packed, [&](auto chunk) {
     if constexpr (Pairs) {

@@ -886,14 +886,13 @@ KOKKOS_INLINE_FUNCTION void for_each_tile(const Problem& problem, const Member& 
 }
 
 /// Calls visit(tile) for a team's share of tiles of adjacent rows whose classes teams share, so
-/// that tiles may be as wide as they can be, however many teams there are. Parts that would be
-/// short are not worth what a tile costs besides.
+/// that tiles may be as wide as they can be, however many teams there are; but not so wide that all
+/// teams together would have short parts of too few tiles.
 template <class Problem, class Member, class Visit>
 KOKKOS_INLINE_FUNCTION void for_each_part_of_tiles(const Problem& problem, const Member& team,
                                                    const Visit& visit) {
   using Space                  = typename Problem::ExecutionSpace;
   using Tile                   = AdjacentRowsTile<Problem>;
-  const auto ceil_div          = [](std::int64_t n, std::int64_t by) { return (n + by - 1) / by; };
   const std::int64_t groups    = ceil_div(problem.rows, Tile::width);
   const std::int64_t blocks    = ceil_div(problem.classes, Tile::depth);
   const std::int64_t parts     = ceil_div(problem.classes, Tuning::host_tile_min_part);
@@ -911,16 +910,6 @@ KOKKOS_INLINE_FUNCTION void for_each_part_of_tiles(const Problem& problem, const
                {first * Tile::depth, smaller_of(end * Tile::depth, problem.classes)}));
     item += end - first;
   }
-}
-
-/// Calls visit(tile) with tiles of the kind that the problem's rows need.
-template <class Problem, class Member, class Visit>
-KOKKOS_INLINE_FUNCTION void for_each_host_tile(const Problem& problem, const Member& team,
-                                               const Visit& visit) {
-  if (problem.classes < Tuning::host_short_row)
-    for_each_tile<ShortRowsTile<Problem>>(problem, team, visit);
-  else
-    for_each_tile<AdjacentRowsTile<Problem>>(problem, team, visit);
 }
 
 /// forward[rows_per_team], forward[columns] of short rows
@@ -1018,8 +1007,11 @@ struct ForwardBackwardHostTiles {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     RowTotals totals;
-    for_each_host_tile(problem, team,
-                       [&](auto&& tile) { tile.forward_backward(results, totals, task); });
+    const auto visit = [&](auto&& tile) { tile.forward_backward(results, totals, task); };
+    if (problem.classes < Tuning::host_short_row)
+      for_each_tile<ShortRowsTile<Problem>>(problem, team, visit);
+    else
+      for_each_tile<AdjacentRowsTile<Problem>>(problem, team, visit);
     results.reduction.finish(team, totals);
   }
 };

@@ -66,7 +66,8 @@ KOKKOS_INLINE_FUNCTION Scalar smaller_of(Scalar a, Scalar b) {
   return a > b ? b : a;
 }
 
-/// Whether the host rounds a b + c once, as compilers make it of a product and a sum.
+/// Whether the host rounds a b + c once, which compilers make of a product and a sum unless they
+/// are told not to (-ffp-contract=off).
 inline constexpr bool fuses_multiply_add = KOKKOSXENT_IMPL_FMA != 0;
 
 inline constexpr int host_line_bytes = 64;
@@ -232,13 +233,13 @@ KOKKOS_FORCEINLINE_FUNCTION void round_run(const Scalar* values, T* to) {
     for (int k = 0; k < Count; ++k) to[k] = round_value<T>(values[k]);
 }
 
-/// Whether a host takes T and U by words of two, which costs no narrower vectors.
+/// Whether a host takes T and U by words of two numbers: then all vectors are of whole words, which
+/// is faster than vectors of half as long elements and their conversions.
 template <class Scalar, class T, class U>
 inline constexpr bool pairs_words =
     is_bfloat16_bits<T>&& is_bfloat16_bits<U>&& std::is_same_v<Scalar, float>;
 
-/// values = value(what the words of from[0, Size) store): of the first numbers of all words, then
-/// of the second ones.
+/// values[p] = value(from[2 p]), values[Size/2 + p] = value(from[2 p + 1])
 template <class T, int Size, class Value>
 KOKKOS_INLINE_FUNCTION void map_pairs(const T* from, float (&values)[Size], const Value& value) {
   for (int p = 0; p < Size / 2; ++p) {
@@ -248,7 +249,7 @@ KOKKOS_INLINE_FUNCTION void map_pairs(const T* from, float (&values)[Size], cons
     values[Size / 2 + p] = value(second);
   }
 }
-/// Rounds value(numbers in that order) into to[0, Size).
+/// to[2 p] = value(values[p]), to[2 p + 1] = value(values[Size/2 + p]), rounded
 template <class T, int Size, class Value>
 KOKKOS_INLINE_FUNCTION void round_pairs(const float (&values)[Size], T* to, const Value& value) {
   std::uint32_t words[Size / 2];

@@ -56,7 +56,7 @@ struct Shape {
   std::int64_t visited_bytes;  // of a row's operands that forward_backward visits twice
   bool packed;                 // the rows can stream through registers
   bool packs_are_all;          // no class of any row is outside of them
-  bool tiles_have_parts;       // of adjacent rows on a host
+  bool tiles_have_parts;       // AdjacentRowsTile takes the rows, side by side in memory
 
   bool rows_are_adjacent() const { return class_stride != 1 && row_stride < class_stride; }
   std::int64_t row_bytes() const { return classes * value_size; }
@@ -82,6 +82,10 @@ KOKKOS_INLINE_FUNCTION StridedRange items_of(std::int64_t worker, std::int64_t w
   } else {
     return {worker, workers, count};
   }
+}
+
+KOKKOS_INLINE_FUNCTION std::int64_t ceil_div(std::int64_t n, std::int64_t by) {
+  return (n + by - 1) / by;
 }
 
 inline int ceil_to_power_of_two(std::int64_t n, int most) {
@@ -133,48 +137,54 @@ inline Schedule split_rows(const Shape& shape, std::int64_t most_parts, int team
                   std::max<std::int64_t>(1, std::min(most_parts, most_teams / shape.rows)), team);
 }
 
-/// Tiles of adjacent rows on a host, one for each thread, or wider ones of which several have
-/// parts: so many that tiles are wide, but not so many that parts are short, since maxima rise at
-/// the start of each.
-inline Schedule host_tile_parts(const Shape& shape, std::int64_t threads) {
-  const std::int64_t groups = (shape.rows + Tuning::host_group_rows - 1) / Tuning::host_group_rows;
-  std::int64_t parts        = 1;
-  for (std::int64_t p = 1; p <= threads && shape.classes >= p * Tuning::host_tile_forward_part;
-       ++p) {
-    if (threads % p != 0) continue;
-    parts = p;
-    if (shape.rows * p >= threads * Tuning::host_tile_forward_rows) break;
+/// Tiles of adjacent rows on a host for a forward pass: as many as threads, or fewer and wider ones
+/// that are in parts, since memory is slow in narrow ones. A part costs what a tile does, and
+/// maxima rise at the start of each, so it is not to be short. Of all numbers of tiles that give
+/// the same number of threads work, the largest is taken whose tiles are wide.
+inline Schedule host_tiles_in_parts(const Shape& shape, std::int64_t threads) {
+  const std::int64_t groups = ceil_div(shape.rows, Tuning::host_group_rows);
+  const std::int64_t most_parts =
+      std::max<std::int64_t>(1, shape.classes / Tuning::host_tile_forward_part);
+  const std::int64_t fewest_tiles = ceil_div(shape.rows, Tuning::host_adjacent_rows);
+  std::int64_t best_tiles         = 0;
+  std::int64_t best_parts         = 0;
+  for (std::int64_t tiles = std::min(threads, groups); tiles >= fewest_tiles; --tiles) {
+    const std::int64_t parts = std::min(threads / tiles, most_parts);
+    const bool is_wide       = shape.rows >= best_tiles * Tuning::host_tile_forward_rows;
+    if (tiles * parts < best_tiles * best_parts) continue;
+    if (tiles * parts == best_tiles * best_parts && is_wide) continue;
+    best_tiles = tiles;
+    best_parts = parts;
   }
-  return in_parts(Mapping::columns, shape, std::min(threads / parts, groups), parts, 1);
+  return in_parts(Mapping::columns, shape, best_tiles, best_parts, 1);
 }
 
 inline Schedule host_schedule(const Shape& shape, std::int64_t threads, std::int64_t most_teams) {
   const auto whole_rows = [&](Mapping mapping, std::int64_t items) {
     return Schedule{mapping, static_cast<int>(std::min(items, most_teams)), 1, 1, 1, shape.classes};
   };
-  const std::int64_t tiles = (shape.rows + shape.adjacent_rows - 1) / shape.adjacent_rows;
+  const std::int64_t tiles = ceil_div(shape.rows, shape.adjacent_rows);
   if (shape.rows_are_adjacent() && shape.rows >= Tuning::host_tile_min_rows) {
     // Equally many tiles for all threads, as wide as they may be.
     const std::int64_t rows_at_a_time = threads * Tuning::host_adjacent_rows;
-    const std::int64_t rounds         = (shape.rows + rows_at_a_time - 1) / rows_at_a_time;
+    const std::int64_t rounds         = ceil_div(shape.rows, rows_at_a_time);
     Schedule schedule = whole_rows(Mapping::columns, std::min(rounds * threads, tiles));
     if (shape.classes < Tuning::host_short_row) return schedule;
-    // A backward pass goes along wider tiles than a forward pass, since teams can share their
-    // classes at no cost. If the caches hold nothing for it, or threads would have no tile, it is
-    // better launched by itself.
-    const std::int64_t parts =
-        (shape.classes + Tuning::host_tile_min_part - 1) / Tuning::host_tile_min_part;
+    // A backward pass goes along wider tiles than a forward pass, since what its teams share costs
+    // them less. If the caches hold nothing for it, or threads would have no tile, it is better
+    // launched by itself.
+    const std::int64_t parts = ceil_div(shape.classes, Tuning::host_tile_min_part);
     if (shape.pass == Pass::backward)
       schedule.league = static_cast<int>(std::min({threads, tiles * parts, most_teams}));
-    const bool leaves_threads_idle = shape.tiles_have_parts && schedule.league < threads;
-    const bool passes_apart =
-        shape.pass == Pass::forward_backward && rounds == 1 && parts > 1 &&
-        (leaves_threads_idle ||
+    if (!shape.tiles_have_parts || rounds > 1) return schedule;
+    schedule.passes_apart =
+        shape.pass == Pass::forward_backward && parts > 1 &&
+        (schedule.league < threads ||
          shape.rows / schedule.league * shape.row_bytes() > Tuning::host_revisited_bytes);
-    if (shape.tiles_have_parts && rounds == 1 && (shape.pass == Pass::forward || passes_apart))
-      schedule = host_tile_parts(shape, threads);
-    schedule.passes_apart = passes_apart;
-    return schedule;
+    if (shape.pass != Pass::forward && !schedule.passes_apart) return schedule;
+    Schedule in_parts     = host_tiles_in_parts(shape, threads);
+    in_parts.passes_apart = schedule.passes_apart;
+    return in_parts;
   }
   if (shape.classes < Tuning::host_short_row && shape.rows >= Tuning::host_tile_min_rows)
     return whole_rows(Mapping::rows_per_team, tiles);

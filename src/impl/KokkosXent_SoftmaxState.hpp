@@ -577,7 +577,7 @@ class RowState {
   KOKKOS_FORCEINLINE_FUNCTION bool sums_of_pairs(const T (&stored)[Size],
                                                  Scalar (&sums)[Size / 2]) const {
     static_assert(is_bfloat16_bits<T> && std::is_same_v<Scalar, float>);
-    const Scalar shift = m_max;
+    const Scalar shift = shift_of(m_max);
     Bits most          = 0;
     for (int p = 0; p < Size / 2; ++p) {
       Scalar first, second;
