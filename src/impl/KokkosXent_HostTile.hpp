@@ -242,10 +242,12 @@ class HostTileRows {
   /// Ends the forward pass, with rest as SoftmaxState has it.
   KOKKOS_FUNCTION void finish(const Scalar (&rest)[Rows], const ForwardResults<Scalar>& results,
                               RowTotals& totals) {
-    Scalar loss[Rows];
+    Scalar log_sum[Rows];  // apart from what is read, as compilers see it
     for (int l = 0; l < m_lanes; ++l)
-      m_log_sum[l] = log1p_nonnegative(rest[l]) +
-                     keep_if(Kokkos::abs(m_max[l]) == infinity_v<Scalar>, nan_v<Scalar>);
+      log_sum[l] = log1p_nonnegative(rest[l]) +
+                   keep_if(Kokkos::abs(m_max[l]) == infinity_v<Scalar>, nan_v<Scalar>);
+    for (int l = 0; l < m_lanes; ++l) m_log_sum[l] = log_sum[l];
+    Scalar loss[Rows];
     for (int l = 0; l < m_lanes; ++l) {
       const Scalar whole = m_spike[l] * ((m_max[l] - m_z_target[l]) + m_log_sum[l]);
       const Scalar none  = 0 * m_log_sum[l];

@@ -4,7 +4,9 @@
 """Reads the instructions of compiled kernels, and fails if their loops are not vectorised.
 
 An exponential is a polynomial, that is a run of fused multiply-adds. In the innermost loops of each
-function, packed ones must not be fewer than scalar ones, those of called exponentials included; but
+function, scalar ones, those of called exponentials included, must not be more than packed ones there
+and outside of loops: a short loop is unrolled once it is vectorised, and only its scalar twin, for
+operands that may overlap, remains a loop. But
 what merges the parts of a row may be scalar. A loop that calls a function with loops is not an
 innermost one. The C library's exponentials are not called at all. 16-bit logits must be widened and
 made again by instructions on whole registers.
@@ -179,7 +181,7 @@ class Function:
 
 @dataclass(frozen=True)
 class LoopCounts:
-    """Of the innermost loops of a function."""
+    """Of the innermost loops of a function; packed ones also outside of loops."""
 
     packed: int
     scalar: int
@@ -206,9 +208,17 @@ class InnermostLoops:
         kinds = [
             found["kind"] for each in instructions if (found := MULTIPLY_ADD.match(each.operation))
         ]
+        packed = sum(
+            found["kind"] == "p"
+            for each in function.instructions
+            if (found := MULTIPLY_ADD.match(each.operation))
+        )
         callees = [each.callee() for each in instructions]
+        has_loops = bool(kinds or list(filter(EXPONENTIAL.search, callees)))
         return LoopCounts(
-            kinds.count("p"), kinds.count("s"), list(filter(EXPONENTIAL.search, callees))
+            packed if has_loops else 0,
+            kinds.count("s"),
+            list(filter(EXPONENTIAL.search, callees)),
         )
 
     def _calls_loops(self, loop: list[Instruction]) -> bool:
@@ -301,7 +311,7 @@ def main() -> int:
     options = parser.parse_args()
 
     functions = read_functions(options.objdump, options.object)
-    print("Multiply-adds in the innermost loops of each function:")
+    print("Multiply-adds of each function, scalar ones in its innermost loops:")
     scalar_type = "double" if options.value_type == "double" else "float"
     problems = loop_problems(functions, scalar_type)
     problems += library_problems(functions)
