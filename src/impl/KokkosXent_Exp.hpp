@@ -114,15 +114,15 @@ struct SplitExponential {
   Bits k;  // plus an offset, in the low bits; two's complement
 
   /// e^r - 1, without cancellation, and e^r
-  KOKKOS_FUNCTION Scalar tail() const { return r * expm1_ratio(r); }
-  KOKKOS_FUNCTION Scalar mantissa() const { return r * exp_ratio(r) + 1; }
+  KOKKOS_FORCEINLINE_FUNCTION Scalar tail() const { return r * expm1_ratio(r); }
+  KOKKOS_FORCEINLINE_FUNCTION Scalar mantissa() const { return r * exp_ratio(r) + 1; }
   /// 2^(k + offset) e^r, where that is a normal number: k joins the mantissa's exponent.
-  KOKKOS_FUNCTION Scalar mantissa_times_power() const {
+  KOKKOS_FORCEINLINE_FUNCTION Scalar mantissa_times_power() const {
     return Kokkos::bit_cast<Scalar>(Kokkos::bit_cast<Bits>(mantissa()) +
                                     (k << ExpConstants<Scalar>::mantissa_bits));
   }
   /// The power of two if the offset has made of k an exponent's bits.
-  KOKKOS_FUNCTION Scalar power() const {
+  KOKKOS_FORCEINLINE_FUNCTION Scalar power() const {
     return Kokkos::bit_cast<Scalar>(k << ExpConstants<Scalar>::mantissa_bits);
   }
 };
