@@ -193,6 +193,24 @@ KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> forward_row(
   return finish_row(problem, target, state, z_target);
 }
 
+/// Puts result_of(row, target) of each row of a group, and their totals.
+template <class Problem, class Member, class Group, class ResultOf>
+KOKKOS_INLINE_FUNCTION void put_rows(const Problem& problem,
+                                     const ForwardResults<typename Problem::Scalar>& results,
+                                     const Member& team, const Group& group,
+                                     const ResultOf& result_of) {
+  const auto range =
+      items_of<typename Problem::ExecutionSpace>(group.index(), group.count(), problem.rows);
+  RowTotals totals;
+  for (std::int64_t row = range.begin; row < range.end; row += range.step) {
+    const auto target = problem.targets(row);
+    const auto result = result_of(row, target);
+    group.once([&]() { results.put(row, result); });
+    totals.add_row(result.loss, target.denominator);
+  }
+  results.reduction.finish(team, group.team_totals(totals));
+}
+
 /// forward[rows_per_team] on devices, forward[row_per_team]
 template <Mapping M, class Problem>
 struct ForwardRows {
@@ -203,16 +221,9 @@ struct ForwardRows {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const auto group = make_group<M>(team, vector_length);
-    const auto range =
-        items_of<typename Problem::ExecutionSpace>(group.index(), group.count(), problem.rows);
-    RowTotals totals;
-    for (std::int64_t row = range.begin; row < range.end; row += range.step) {
-      const auto target = problem.targets(row);
-      const auto result = forward_row(problem, group, row, target);
-      group.once([&]() { results.put(row, result); });
-      totals.add_row(result.loss, target.denominator);
-    }
-    results.reduction.finish(team, group.team_totals(totals));
+    put_rows(problem, results, team, group, [&](std::int64_t row, const auto& target) {
+      return forward_row(problem, group, row, target);
+    });
   }
 };
 

@@ -169,23 +169,6 @@ KOKKOS_INLINE_FUNCTION RowResult<typename Problem::Scalar> read_row_twice(
   return result;
 }
 
-/// The rows of a group, with both_passes(row, target) for each.
-template <class Problem, class Member, class Group, class BothPasses>
-KOKKOS_INLINE_FUNCTION void forward_backward_rows(
-    const Problem& problem, const ForwardResults<typename Problem::Scalar>& results,
-    const Member& team, const Group& group, const BothPasses& both_passes) {
-  const auto range =
-      items_of<typename Problem::ExecutionSpace>(group.index(), group.count(), problem.rows);
-  RowTotals totals;
-  for (std::int64_t row = range.begin; row < range.end; row += range.step) {
-    const auto target = problem.targets(row);
-    const auto result = both_passes(row, target);
-    group.once([&]() { results.put(row, result); });
-    totals.add_row(result.loss, target.denominator);
-  }
-  results.reduction.finish(team, group.team_totals(totals));
-}
-
 /// forward_backward[rows_per_team] on devices, forward_backward[row_per_team]
 template <Mapping M, class Problem, class GradientType>
 struct ForwardBackwardRows {
@@ -199,10 +182,9 @@ struct ForwardBackwardRows {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const auto group = make_group<M>(team, vector_length);
-    forward_backward_rows(problem, results, team, group,
-                          [&](std::int64_t row, const RowTarget<Scalar>& target) {
-                            return read_row_twice(problem, task, group, row, target);
-                          });
+    put_rows(problem, results, team, group, [&](std::int64_t row, const RowTarget<Scalar>& target) {
+      return read_row_twice(problem, task, group, row, target);
+    });
   }
 };
 
@@ -226,16 +208,15 @@ struct ForwardBackwardKeptRows {
   template <class Member>
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const auto group = make_group<Mapping::row_per_team>(team, 1);
-    forward_backward_rows(
-        problem, results, team, group, [&](std::int64_t row, const RowTarget<Scalar>& target) {
-          if (target.kind != RowKind::counts || task.gradient.class_stride != 1)
-            return read_row_twice(problem, task, group, row, target);
-          const auto kept = kept_of(team.league_rank(), row);
-          if constexpr (pairs_words<Scalar, typename Problem::LogitType, GradientType>)
-            if (problem.logits.class_stride == 1)
-              return forward_backward_row<true>(problem, task, group, row, target, kept);
-          return forward_backward_row<false>(problem, task, group, row, target, kept);
-        });
+    put_rows(problem, results, team, group, [&](std::int64_t row, const RowTarget<Scalar>& target) {
+      if (target.kind != RowKind::counts || task.gradient.class_stride != 1)
+        return read_row_twice(problem, task, group, row, target);
+      const auto kept = kept_of(team.league_rank(), row);
+      if constexpr (pairs_words<Scalar, typename Problem::LogitType, GradientType>)
+        if (problem.logits.class_stride == 1)
+          return forward_backward_row<true>(problem, task, group, row, target, kept);
+      return forward_backward_row<false>(problem, task, group, row, target, kept);
+    });
   }
 
  private:

@@ -875,9 +875,9 @@ KOKKOS_INLINE_FUNCTION void for_each_tile(const Problem& problem, const Member& 
   constexpr int width = Tile::width;
   const int most_rows = Tile::most_rows(problem);
   const auto mine =
-      items_of<Space>(team.league_rank(), team.league_size(), (problem.rows + width - 1) / width);
+      items_of<Space>(team.league_rank(), team.league_size(), ceil_div(problem.rows, width));
   const std::int64_t count = mine.end - mine.begin;
-  const std::int64_t tiles = (count * width + most_rows - 1) / most_rows;
+  const std::int64_t tiles = ceil_div(count * width, most_rows);
   for (std::int64_t tile = 0; tile < tiles; ++tile) {
     const auto groups            = items_of<Space>(tile, tiles, count);
     const std::int64_t first_row = (mine.begin + groups.begin) * width;
@@ -885,6 +885,21 @@ KOKKOS_INLINE_FUNCTION void for_each_tile(const Problem& problem, const Member& 
     const std::int64_t left      = problem.rows - first_row;
     visit(Tile(problem, first_row, static_cast<int>(row_count < left ? row_count : left)));
   }
+}
+
+/// The rows of one of `tiles` tiles that divide all rows evenly, by groups.
+struct TileRows {
+  std::int64_t first;
+  int count;
+};
+template <class Tile, class Problem>
+KOKKOS_INLINE_FUNCTION TileRows rows_of_tile(const Problem& problem, std::int64_t tile,
+                                             std::int64_t tiles) {
+  const auto groups =
+      items_of<typename Problem::ExecutionSpace>(tile, tiles, ceil_div(problem.rows, Tile::width));
+  const std::int64_t first = groups.begin * Tile::width;
+  const std::int64_t end   = smaller_of(groups.end * Tile::width, problem.rows);
+  return {first, static_cast<int>(end - first)};
 }
 
 /// Calls visit(tile) for a team's share of tiles of adjacent rows whose classes teams share, so
@@ -903,12 +918,10 @@ KOKKOS_INLINE_FUNCTION void for_each_part_of_tiles(const Problem& problem, const
       larger_of(ceil_div(groups * Tile::width, Tile::most_rows(problem)), for_teams);
   const auto mine = items_of<Space>(team.league_rank(), team.league_size(), tiles * blocks);
   for (std::int64_t item = mine.begin; item < mine.end;) {
-    const auto tile_groups       = items_of<Space>(item / blocks, tiles, groups);
-    const std::int64_t first_row = tile_groups.begin * Tile::width;
-    const std::int64_t end_row   = smaller_of(tile_groups.end * Tile::width, problem.rows);
-    const std::int64_t first     = item % blocks;
-    const std::int64_t end       = smaller_of(first + (mine.end - item), blocks);
-    visit(Tile(problem, first_row, static_cast<int>(end_row - first_row),
+    const TileRows rows      = rows_of_tile<Tile>(problem, item / blocks, tiles);
+    const std::int64_t first = item % blocks;
+    const std::int64_t end   = smaller_of(first + (mine.end - item), blocks);
+    visit(Tile(problem, rows.first, rows.count,
                {first * Tile::depth, smaller_of(end * Tile::depth, problem.classes)}));
     item += end - first;
   }
@@ -955,20 +968,17 @@ struct ForwardAdjacentTiles {
       results.reduction.finish(team, totals);
       return;
     }
-    const int index          = team.league_rank() / division.parts;
-    const int tiles          = team.league_size() / division.parts;
-    const std::int64_t width = Tile::width;
-    const auto groups        = items_of<typename Problem::ExecutionSpace>(
-        index, tiles, (problem.rows + width - 1) / width);
-    const std::int64_t first = groups.begin * width;
-    const int count = static_cast<int>(smaller_of(groups.end * width, problem.rows) - first);
-    Tile(problem, first, count, division.range(team.league_rank() % division.parts))
+    const int index     = team.league_rank() / division.parts;
+    const int tiles     = team.league_size() / division.parts;
+    const TileRows rows = rows_of_tile<Tile>(problem, index, tiles);
+    Tile(problem, rows.first, rows.count, division.range(team.league_rank() % division.parts))
         .leave_states(states_of(team.league_rank()));
     if (!counts_last(team, swept_parts + index, division.parts)) return;
     const auto states_of_part = [&](int part) -> const PartStates& {
       return states_of(index * division.parts + part);
     };
-    Tile(problem, first, count).merge_parts(division.parts, states_of_part, results, totals);
+    Tile(problem, rows.first, rows.count)
+        .merge_parts(division.parts, states_of_part, results, totals);
     results.reduction.finish(team, totals, index, tiles);
   }
 
@@ -1000,8 +1010,6 @@ struct BackwardHostTiles {
 /// forward_backward[columns] and forward_backward[rows_per_team]
 template <class Problem, class GradientType>
 struct ForwardBackwardHostTiles {
-  static constexpr std::size_t scratch_bytes_per_thread = 0;
-
   Problem problem;
   ForwardResults<typename Problem::Scalar> results;
   GradientTask<Problem, GradientType> task;

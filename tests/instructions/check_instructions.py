@@ -213,13 +213,9 @@ class InnermostLoops:
             for each in function.instructions
             if (found := MULTIPLY_ADD.match(each.operation))
         )
-        callees = [each.callee() for each in instructions]
-        has_loops = bool(kinds or list(filter(EXPONENTIAL.search, callees)))
-        return LoopCounts(
-            packed if has_loops else 0,
-            kinds.count("s"),
-            list(filter(EXPONENTIAL.search, callees)),
-        )
+        exponentials = list(filter(EXPONENTIAL.search, (each.callee() for each in instructions)))
+        in_loops = bool(kinds or exponentials)
+        return LoopCounts(packed if in_loops else 0, kinds.count("s"), exponentials)
 
     def _calls_loops(self, loop: list[Instruction]) -> bool:
         pending = [each.callee() for each in loop]
